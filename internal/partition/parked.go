@@ -1,0 +1,97 @@
+package partition
+
+import "github.com/raftsman/raftsman/internal/kafka"
+
+// Parked is a produce that was appended and is not answered yet.
+type Parked struct {
+	Upto       kafka.Offset // its last offset + 1
+	DeadlineMs int64        // when REQUEST_TIMED_OUT is the answer
+	Ref        any          // the owner's request
+	Index      int32        // of the partition in that request
+	all        bool
+}
+
+// Release is the answer to a [Parked].
+type Release struct {
+	Ref   any
+	Index int32
+	Err   error // nil: the records are where the acks asked for
+}
+
+// queue holds the parked produces of one kind, in the order in which they were parked. Their offsets rise, except that a
+// duplicate may wait for an earlier one.
+type queue struct {
+	parked []Parked
+}
+
+// Park keeps a produce until the log is durable (acks=1) or the high watermark has passed it (acks=all). It returns false
+// when that is so already: then the caller answers itself with the error.
+func (l *Leader) Park(acks int16, p Parked) (bool, error) {
+	p.all = acks == -1
+	if l.reached(&p) {
+		return false, l.outcome(&p)
+	}
+	q := &l.flushed
+	if p.all {
+		q = &l.committed
+	}
+	q.parked = append(q.parked, p)
+	return true, nil
+}
+
+// Waiting returns how many produces are parked.
+func (l *Leader) Waiting() int { return len(l.flushed.parked) + len(l.committed.parked) }
+
+func (l *Leader) reached(p *Parked) bool {
+	if p.all {
+		return l.high >= p.Upto
+	}
+	return l.stable >= p.Upto
+}
+
+// outcome is the answer to a parked produce that has got where it was to go. The in-sync set may have shrunk since the
+// append: then acks=all has not got what it asked for.
+func (l *Leader) outcome(p *Parked) error {
+	if p.all && len(l.led.ISR) < l.MinISR() {
+		return kafka.NotEnoughReplicasAfterAppend
+	}
+	return nil
+}
+
+func (l *Leader) release(out []Release) []Release {
+	out = l.flushed.take(out, l.reached, l.outcome)
+	return l.committed.take(out, l.reached, l.outcome)
+}
+
+// Expire answers what is past its deadline with REQUEST_TIMED_OUT: the records stay in the log.
+func (l *Leader) Expire(nowMs int64, out []Release) []Release {
+	late := func(p *Parked) bool { return nowMs >= p.DeadlineMs }
+	timedOut := func(*Parked) error { return kafka.RequestTimedOut }
+	out = l.flushed.take(out, late, timedOut)
+	return l.committed.take(out, late, timedOut)
+}
+
+// Resign answers everything that is parked with why: the leadership, the disk or the partition is gone.
+func (l *Leader) Resign(why error, out []Release) []Release {
+	all := func(*Parked) bool { return true }
+	answer := func(*Parked) error { return why }
+	out = l.flushed.take(out, all, answer)
+	return l.committed.take(out, all, answer)
+}
+
+// take moves what is due to out and keeps the rest in order.
+func (q *queue) take(out []Release, due func(*Parked) bool, answer func(*Parked) error) []Release {
+	kept := 0
+	for i := range q.parked {
+		p := &q.parked[i]
+		if !due(p) {
+			q.parked[kept] = *p
+			kept++
+			continue
+		}
+		out = append(out, Release{Ref: p.Ref, Index: p.Index, Err: answer(p)})
+	}
+	clear(q.parked[kept:])
+	q.parked = q.parked[:kept]
+	return out
+}
