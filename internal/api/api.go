@@ -1,0 +1,84 @@
+// Package api answers requests: one file per API key, named as the key. A handler decodes its request, checks what depends on
+// the protocol's version, lets the package that owns the matter decide, and encodes the answer. It holds no state and takes no
+// lock. What is served, and at which versions, is the one table in table.go; ApiVersions answers from it.
+package api
+
+import (
+	"log/slog"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/wire"
+)
+
+// API hands requests to their handlers. Its fields are set before the first request and do not change.
+type API struct {
+	NodeID    kafka.NodeID
+	ClusterID func() string   // read at each use: the id of a directory that is formatted at start comes late
+	Features  func() Features // nil: none
+	Log       *slog.Logger
+
+	served served
+}
+
+// New returns the API of one node; the caller fills the fields and then hands it to the server.
+func New(log *slog.Logger) *API { return &API{Log: log, served: index(table)} }
+
+// Serves tells whether a request of that version gets an answer. ApiVersions does at any version: a client that asks at one we
+// do not know is told which ones we do.
+func (a *API) Serves(key, version int16) bool {
+	e := a.served.entry(key)
+	return e != nil && (key == int16(kmsg.ApiVersions) || version >= e.min && version <= e.max)
+}
+
+// Overlaps tells whether the next request of a connection may start before this one was answered. Only Produce does: its
+// records are appended, in order, when Handle returns, and the answer follows when they are safe.
+func (a *API) Overlaps(key int16) bool { return key == int16(kmsg.Produce) }
+
+// Handle starts one request that Serves agreed to. The server calls it on the connection's goroutine, in request order; reply
+// is called exactly once, on any goroutine, then or later.
+func (a *API) Handle(req *wire.Request, reply func(*wire.Response)) {
+	a.served.entry(req.Key).handle(a, call{req, reply})
+}
+
+// call is one request on its way through a handler, and the way to answer it.
+type call struct {
+	*wire.Request
+	reply func(*wire.Response)
+}
+
+// decode reads the body into req, at the version of the call. When it returns false the connection is being closed, as Kafka
+// does with a malformed request, and the handler returns.
+func (c call) decode(req kmsg.Request) bool {
+	if err := wire.DecodeKmsg(c.Request, req); err != nil {
+		c.close()
+		return false
+	}
+	return true
+}
+
+// answer sends resp, encoded at the version of the call, whatever version it says itself. The handler gives resp away.
+func (c call) answer(resp kmsg.Response) { c.answerAt(c.Version, resp) }
+
+// answerAt is answer with the layout of another version.
+func (c call) answerAt(version int16, resp kmsg.Response) {
+	resp.SetVersion(version)
+	r := c.Response()
+	r.Body = resp
+	c.reply(r)
+}
+
+// silence ends a call that gets no answer: a Produce with acks=0.
+func (c call) silence() {
+	r := c.Response()
+	r.None = true
+	c.reply(r)
+}
+
+// close ends the call and the connection without an answer.
+func (c call) close() {
+	r := c.Response()
+	r.None, r.Close = true, true
+	c.reply(r)
+}

@@ -1,0 +1,142 @@
+package wire
+
+import "encoding/binary"
+
+// reader takes primitive values off the front of src. Once something was missing, bad is set and every value is zero.
+type reader struct {
+	src []byte
+	bad bool
+}
+
+func (r *reader) fail() { r.src, r.bad = nil, true }
+
+// span returns the next n bytes, without spare capacity, or nil when they are not there.
+func (r *reader) span(n int) []byte {
+	if n < 0 || n > len(r.src) {
+		r.fail()
+		return nil
+	}
+	b := r.src[:n:n]
+	r.src = r.src[n:]
+	return b
+}
+
+func (r *reader) int8() int8 {
+	if len(r.src) < 1 {
+		r.fail()
+		return 0
+	}
+	v := int8(r.src[0])
+	r.src = r.src[1:]
+	return v
+}
+
+func (r *reader) int16() int16 {
+	if len(r.src) < 2 {
+		r.fail()
+		return 0
+	}
+	v := int16(binary.BigEndian.Uint16(r.src))
+	r.src = r.src[2:]
+	return v
+}
+
+func (r *reader) int32() int32 {
+	if len(r.src) < 4 {
+		r.fail()
+		return 0
+	}
+	v := int32(binary.BigEndian.Uint32(r.src))
+	r.src = r.src[4:]
+	return v
+}
+
+func (r *reader) int64() int64 {
+	if len(r.src) < 8 {
+		r.fail()
+		return 0
+	}
+	v := int64(binary.BigEndian.Uint64(r.src))
+	r.src = r.src[8:]
+	return v
+}
+
+func (r *reader) uuid() (id [16]byte) {
+	copy(id[:], r.span(len(id)))
+	return id
+}
+
+// uvarint reads at most five bytes, as Kafka does for lengths and tags.
+func (r *reader) uvarint() uint32 {
+	if len(r.src) > 0 && r.src[0] < 0x80 {
+		v := uint32(r.src[0])
+		r.src = r.src[1:]
+		return v
+	}
+	var v uint32
+	for i, b := range r.src {
+		if i == 5 || i == 4 && b > 0x0f {
+			break
+		}
+		v |= uint32(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			r.src = r.src[i+1:]
+			return v
+		}
+	}
+	r.fail()
+	return 0
+}
+
+// length reads the length of bytes or an array: -1 is null.
+func (r *reader) length(flexible bool) int {
+	if flexible {
+		return int(r.uvarint()) - 1
+	}
+	return int(r.int32())
+}
+
+func (r *reader) stringLength(flexible bool) int {
+	if flexible {
+		return int(r.uvarint()) - 1
+	}
+	return int(r.int16())
+}
+
+// string returns the bytes of a string that must not be null.
+func (r *reader) string(flexible bool) []byte { return r.span(r.stringLength(flexible)) }
+
+// nullableString returns nil for null, and never nil for an empty string.
+func (r *reader) nullableString(flexible bool) []byte {
+	n := r.stringLength(flexible)
+	if n == -1 {
+		return nil
+	}
+	return r.span(n)
+}
+
+// nullableBytes returns nil for null, and never nil for no bytes.
+func (r *reader) nullableBytes(flexible bool) []byte {
+	n := r.length(flexible)
+	if n == -1 {
+		return nil
+	}
+	return r.span(n)
+}
+
+// count reads the length of an array that must not be null, each of whose elements takes at least elementBytesMin.
+func (r *reader) count(flexible bool, elementBytesMin int) int {
+	n := r.length(flexible)
+	if n < 0 || n > len(r.src)/elementBytesMin {
+		r.fail()
+		return 0
+	}
+	return n
+}
+
+func (r *reader) skipTags() {
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		r.uvarint()
+		r.span(int(r.uvarint()))
+	}
+}
