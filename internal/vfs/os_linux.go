@@ -1,0 +1,49 @@
+package vfs
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile takes an open-file-description lock: it conflicts with the classic fcntl locks of Java and, unlike those, with
+// another open of this process, and is not lost when some other descriptor of the file is closed.
+func lockFile(f *os.File) error {
+	lock := unix.Flock_t{Type: unix.F_WRLCK, Whence: io.SeekStart}
+	err := unix.FcntlFlock(f.Fd(), unix.F_OFD_SETLK, &lock)
+	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EACCES) {
+		return ErrLocked
+	}
+	if err != nil {
+		return &os.PathError{Op: "lock", Path: f.Name(), Err: err}
+	}
+	return nil
+}
+
+// syncFile is fdatasync: it leaves out the times of the file, not its length.
+func syncFile(f *os.File) error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if !errors.Is(err, unix.EINTR) {
+			return wrapSync(err, f.Name())
+		}
+	}
+}
+
+func syncFS(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return wrapSync(unix.Syncfs(int(f.Fd())), dir)
+}
+
+func wrapSync(err error, name string) error {
+	if err == nil {
+		return nil
+	}
+	return &os.PathError{Op: "sync", Path: name, Err: err}
+}
