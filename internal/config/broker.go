@@ -1,0 +1,147 @@
+package config
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/invariant"
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// Broker is the configuration of one node, complete: what is not set has its default. It is immutable and safe to share.
+//
+// The getters take names of the broker scope; one that does not exist, or has another type, is a bug of ours and panics. A key
+// whose value is null reads as 0, false, "" or an empty list.
+type Broker struct {
+	static    map[string]string // what properties, environment and overrides set, known keys and others
+	dynamic   map[string]string // what [Broker.With] put on top
+	resolved  map[string]value  // every key of the broker scope
+	single    bool
+	clusterID string
+
+	listeners []Listener
+}
+
+// NewBroker returns the configuration that the given properties make. It is [Parse] for a program that has them as a map.
+func NewBroker(properties map[string]string) (*Broker, error) {
+	b, _, err := fromSettings(settingsOf(properties), nil)
+	return b, err
+}
+
+// With returns the configuration with dynamic values on top: those of the cluster ([Dynamic.Cluster]) and of this node. Values
+// that do not parse are passed over, as an old cluster may hold some.
+func (b *Broker) With(d Dynamic) *Broker {
+	merged := d.merged()
+	c := *b
+	c.dynamic = make(map[string]string, len(merged))
+	c.resolved = maps.Clone(b.resolved)
+	for _, name := range slices.Sorted(maps.Keys(merged)) {
+		k, ok := Lookup(ScopeBroker, name)
+		if !ok || k.Mode == ReadOnly {
+			continue
+		}
+		if v, err := k.parse(merged[name]); err == nil {
+			c.dynamic[name] = merged[name]
+			c.resolved[name] = v
+		}
+	}
+	return &c
+}
+
+func (b *Broker) value(name string, types ...Type) value {
+	k, ok := Lookup(ScopeBroker, name)
+	invariant.Check(ok, "no broker configuration %q", name)
+	invariant.Check(slices.Contains(types, k.Type), "broker configuration %q is a %s", name, k.Type)
+	return b.resolved[name]
+}
+
+// Int returns the value of a key of type int or short.
+func (b *Broker) Int(name string) int { return int(b.value(name, Int, Short).i) }
+
+// Int64 returns the value of a key of type long, int or short.
+func (b *Broker) Int64(name string) int64 { return b.value(name, Long, Int, Short).i }
+
+// Float returns the value of a key of type double.
+func (b *Broker) Float(name string) float64 { return b.value(name, Double).f }
+
+// Bool returns the value of a key of type boolean.
+func (b *Broker) Bool(name string) bool { return b.value(name, Boolean).b }
+
+// String returns the value of a key of type string, class or password.
+func (b *Broker) String(name string) string { return b.value(name, String, Class, Password).text }
+
+// List returns the items of a key of type list. The caller must not change them.
+func (b *Broker) List(name string) []string { return b.value(name, List).list }
+
+// Duration returns the value of a key whose unit its name tells: .ms, .seconds, .minutes or .hours. Values too large for a
+// duration, as Kafka's "never", are the largest duration.
+func (b *Broker) Duration(name string) time.Duration {
+	unit, ok := unitOf(name)
+	invariant.Check(ok, "broker configuration %q has no unit of time in its name", name)
+	n := b.value(name, Long, Int, Short).i
+	const longest = time.Duration(1<<63 - 1)
+	if n > int64(longest/unit) {
+		return longest
+	}
+	return time.Duration(max(n, -int64(longest/unit))) * unit
+}
+
+// IsNull tells whether a key is not set and has no default.
+func (b *Broker) IsNull(name string) bool {
+	_, ok := Lookup(ScopeBroker, name)
+	invariant.Check(ok, "no broker configuration %q", name)
+	return b.resolved[name].null
+}
+
+// IsSet tells whether properties, environment, overrides or a dynamic change set the key.
+func (b *Broker) IsSet(name string) bool {
+	_, ok := Lookup(ScopeBroker, name)
+	invariant.Check(ok, "no broker configuration %q", name)
+	if _, ok := b.dynamic[name]; ok {
+		return true
+	}
+	_, ok = b.static[name]
+	return ok
+}
+
+// NodeID returns node.id, or broker.id where only that is set, or 1.
+func (b *Broker) NodeID() kafka.NodeID { return kafka.NodeID(b.resolved["node.id"].i) }
+
+// LogDirs returns log.dirs, or log.dir where only that is set.
+func (b *Broker) LogDirs() []string { return b.resolved["log.dirs"].list }
+
+// MetadataLogDir returns the directory of the metadata log: metadata.log.dir, or else the first of the log directories.
+func (b *Broker) MetadataLogDir() string {
+	if dir := b.resolved["metadata.log.dir"]; !dir.null {
+		return dir.text
+	}
+	return b.LogDirs()[0]
+}
+
+// ClusterID returns the variable CLUSTER_ID, which names the cluster that a new data directory is formatted for; mostly "".
+func (b *Broker) ClusterID() string { return b.clusterID }
+
+// SingleNode tells whether no other member of the quorum is configured.
+func (b *Broker) SingleNode() bool { return b.single }
+
+// Listeners returns what this node listens on, the broker's listeners and the controller's, in the order configured.
+func (b *Broker) Listeners() []Listener { return b.listeners }
+
+// Static returns what properties, environment and overrides set, with keys that are not in the table. The map is a copy.
+func (b *Broker) Static() map[string]string { return maps.Clone(b.static) }
+
+// unitOf returns the unit of time at the end of a key's name.
+func unitOf(name string) (time.Duration, bool) {
+	units := []struct {
+		word string
+		unit time.Duration
+	}{{"ms", time.Millisecond}, {"seconds", time.Second}, {"minutes", time.Minute}, {"hours", time.Hour}}
+	for _, u := range units {
+		if strings.HasSuffix(name, "."+u.word) {
+			return u.unit, true
+		}
+	}
+	return 0, false
+}

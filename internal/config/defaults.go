@@ -1,0 +1,120 @@
+package config
+
+import "slices"
+
+// ownDefault is a value that this broker takes where Kafka has another default or none.
+type ownDefault struct {
+	name, text string
+	why        string
+}
+
+// ownDefaults hold for every node.
+var ownDefaults = []ownDefault{
+	{"controller.listener.names", "CONTROLLER", "Kafka has no default"},
+	{"listeners", "PLAINTEXT://127.0.0.1:9092,PLAINTEXT://[::1]:9092", "reachable from this machine only"},
+	{"log.dirs", "raftsman-data", "a folder that survives a restart of the machine"},
+	{"node.id", "1", "Kafka has no default"},
+	{"process.roles", "broker,controller", "Kafka has no default"},
+}
+
+// singleNodeDefaults hold for a node that is the whole quorum: Kafka's own would wait for brokers that never come.
+var singleNodeDefaults = []ownDefault{
+	{"group.initial.rebalance.delay.ms", "0", "groups start at once"},
+	{"offsets.topic.replication.factor", "1", "there is one broker"},
+	{"share.coordinator.state.topic.min.isr", "1", "there is one broker"},
+	{"share.coordinator.state.topic.replication.factor", "1", "there is one broker"},
+	{"transaction.state.log.min.isr", "1", "there is one broker"},
+	{"transaction.state.log.replication.factor", "1", "there is one broker"},
+}
+
+// resolveDefaults fills in what is not set.
+func (b *Broker) resolveDefaults() {
+	b.copyWhereUnset("node.id", "broker.id")
+	b.copyWhereUnset("log.dirs", "log.dir")
+	for _, d := range ownDefaults {
+		b.setDefault(d)
+	}
+	b.copyWhereUnset("broker.id", "node.id")
+	for _, k := range Keys(ScopeBroker) {
+		if _, ok := b.resolved[k.Name]; !ok {
+			b.resolved[k.Name] = k.defaultValue()
+		}
+	}
+}
+
+func (b *Broker) resolveSingleNodeDefaults() {
+	if !b.single {
+		return
+	}
+	for _, d := range singleNodeDefaults {
+		if _, set := b.static[d.name]; !set {
+			delete(b.resolved, d.name)
+			b.setDefault(d)
+		}
+	}
+}
+
+func (b *Broker) setDefault(d ownDefault) {
+	if _, ok := b.resolved[d.name]; ok {
+		return
+	}
+	k, _ := Lookup(ScopeBroker, d.name)
+	v, _ := k.parse(d.text)
+	b.resolved[d.name] = v
+}
+
+// copyWhereUnset gives a key the value of another one, which is its older name.
+func (b *Broker) copyWhereUnset(name, from string) {
+	if _, ok := b.resolved[name]; ok {
+		return
+	}
+	if v, ok := b.resolved[from]; ok {
+		b.resolved[name] = v
+	}
+}
+
+// ownDefaultOf returns what this broker takes for a key that is not set, where that is not Kafka's default.
+func (b *Broker) ownDefaultOf(name string) (string, bool) {
+	for _, d := range ownDefaults {
+		if d.name == name {
+			return d.text, true
+		}
+	}
+	i := slices.IndexFunc(singleNodeDefaults, func(d ownDefault) bool { return d.name == name })
+	if i < 0 || !b.single {
+		return "", false
+	}
+	return singleNodeDefaults[i].text, true
+}
+
+// alone tells whether the quorum has no other member: no voters or servers are named, or all that are named are this node.
+func (b *Broker) alone() bool {
+	for _, v := range b.Voters() {
+		if v.ID != b.NodeID() {
+			return false
+		}
+	}
+	for _, server := range b.resolved["controller.quorum.bootstrap.servers"].list {
+		if !b.ownsAddress(server) {
+			return false
+		}
+	}
+	return true
+}
+
+// ownsAddress tells whether HOST:PORT is a controller listener of this node.
+func (b *Broker) ownsAddress(server string) bool {
+	host, port, err := splitHostPort(server)
+	if err != nil {
+		return false
+	}
+	local := host == "localhost" || host == "127.0.0.1" || host == "::1"
+	return slices.ContainsFunc(b.listeners, func(l Listener) bool {
+		if !l.Controller || l.Port != port {
+			return l.Controller && l.Advertised == Address{host, port}
+		}
+		anyHost := l.Host == "" || l.Host == "0.0.0.0" || l.Host == "::"
+		return l.Host == host || l.Advertised.Host == host ||
+			local && (anyHost || l.Host == "localhost" || l.Host == "127.0.0.1" || l.Host == "::1")
+	})
+}
