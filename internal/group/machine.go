@@ -8,8 +8,12 @@
 package group
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"time"
 
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
@@ -60,3 +64,165 @@ type Effects struct {
 
 	settle func(now time.Time, refused kafka.Error) Effects
 }
+
+// Machine is one shard: the groups of one partition of __consumer_offsets. It is not safe for concurrent use.
+type Machine struct {
+	cfg    Config
+	random func([]byte)
+	groups map[string]*group
+	timers timerQueue
+	open   map[kafka.ProducerID]map[openKey]stored // offsets of transactions that have not ended
+	seq    uint64                                  // counts applied offset records: the order of the log
+}
+
+// New returns a machine that has read nothing. Apply the log's records, then call Loaded. The bytes that random fills make
+// member ids.
+func New(cfg Config, random func([]byte)) *Machine {
+	return &Machine{cfg: cfg, random: random, groups: map[string]*group{}, open: map[kafka.ProducerID]map[openKey]stored{}}
+}
+
+// Check refuses a command that no state of the group could make right: nil when it may be handled.
+func (c *Config) Check(groupID string, cmd Command) Reply {
+	switch cmd := cmd.(type) {
+	case *Join:
+		if groupID == "" {
+			return cmd.Fail(kafka.InvalidGroupId)
+		}
+		if session := millis(cmd.SessionTimeoutMs); session < c.SessionTimeoutMin || session > c.SessionTimeoutMax {
+			return cmd.Fail(kafka.InvalidSessionTimeout)
+		}
+	case *Sync, *Heartbeat, *Leave, *DeleteOffsets:
+		if groupID == "" {
+			return cmd.Fail(kafka.InvalidGroupId)
+		}
+	}
+	return nil
+}
+
+// Handle decides a command. The reply may come later, in the effects of another call.
+func (m *Machine) Handle(now time.Time, ticket Ticket, groupID string, cmd Command) Effects {
+	if refused := m.cfg.Check(groupID, cmd); refused != nil {
+		return reply(ticket, refused)
+	}
+	g := m.groups[groupID]
+	switch cmd := cmd.(type) {
+	case *Join:
+		return m.joinGroup(now, ticket, groupID, g, cmd)
+	case *Sync:
+		return m.syncGroup(now, ticket, g, cmd)
+	case *Heartbeat:
+		return reply(ticket, &HeartbeatReply{Code: m.heartbeat(now, g, cmd)})
+	case *Leave:
+		return m.leave(now, ticket, g, cmd)
+	case *Commit:
+		return m.commit(now, ticket, groupID, g, cmd)
+	case *Fetch:
+		return reply(ticket, m.fetch(g, cmd))
+	case *Describe:
+		return reply(ticket, m.describe(g))
+	case *Delete:
+		return m.deleteGroup(ticket, g)
+	case *DeleteOffsets:
+		return m.deleteOffsets(ticket, g, cmd)
+	}
+	invariant.Check(false, "unknown command %T", cmd)
+	return Effects{}
+}
+
+// Settle ends what Handle or Tick began: refused is None when the records of the effects are applied, and else why they were
+// not appended. It must be called for every effects with records. Its own effects have no records.
+func (m *Machine) Settle(now time.Time, e Effects, refused kafka.Error) Effects {
+	if e.settle == nil {
+		return Effects{}
+	}
+	after := e.settle(now, refused)
+	invariant.Check(len(after.Records) == 0, "settling wants %d records appended", len(after.Records))
+	return after
+}
+
+// Next returns when Tick is to be called.
+func (m *Machine) Next() (time.Time, bool) { return m.timers.next() }
+
+// Tick lets one timer fire that is due. It returns false when there is none.
+func (m *Machine) Tick(now time.Time) (Effects, bool) {
+	t := m.timers.pop(now)
+	if t == nil {
+		return Effects{}, false
+	}
+	e := Effects{}
+	switch t.kind {
+	case sessionTimer:
+		m.sessionOver(now, t, &e)
+	case joinTimer:
+		m.joinsOver(now, t.group, &e)
+	case syncTimer:
+		m.syncsOver(now, t.group, &e)
+	}
+	return e, true
+}
+
+// Loaded starts the clocks of all members when the log has been read.
+func (m *Machine) Loaded(now time.Time) Effects {
+	e := Effects{}
+	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
+		g := m.groups[id]
+		for _, member := range g.members {
+			m.heard(now, member)
+		}
+		if len(g.members) > m.cfg.MembersMax {
+			m.prepareRebalance(now, g, &e) // the limit was lowered
+		}
+	}
+	return e
+}
+
+// List returns the groups, by name.
+func (m *Machine) List() []Listed {
+	list := make([]Listed, 0, len(m.groups))
+	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
+		g := m.groups[id]
+		list = append(list, Listed{Group: id, ProtocolType: g.protocolType, State: g.state})
+	}
+	return list
+}
+
+// Groups returns how many groups there are.
+func (m *Machine) Groups() int { return len(m.groups) }
+
+func (m *Machine) describe(g *group) *DescribeReply {
+	if g == nil {
+		return &DescribeReply{State: Dead}
+	}
+	r := &DescribeReply{Found: true, State: g.state, ProtocolType: g.protocolType}
+	if g.state == Stable && g.protocol != nil {
+		r.Protocol = *g.protocol
+	}
+	for _, member := range g.members {
+		d := DescribedMember{
+			MemberID: member.id, InstanceID: member.instanceID, ClientID: member.clientID, ClientHost: member.clientHost,
+			Assignment: member.assignment,
+		}
+		if g.state == Stable {
+			d.Metadata = member.metadata(g.protocol)
+		}
+		r.Members = append(r.Members, d)
+	}
+	return r
+}
+
+// newMemberID makes the id of a new member: what names it to people, and 122 random bits as Java writes them.
+func (m *Machine) newMemberID(c *Join) string {
+	name := c.ClientID
+	if c.InstanceID != nil {
+		name = *c.InstanceID
+	}
+	var u [16]byte
+	m.random(u[:])
+	u[6] = u[6]&0x0f | 0x40
+	u[8] = u[8]&0x3f | 0x80
+	return fmt.Sprintf("%s-%x-%x-%x-%x-%x", name, u[:4], u[4:6], u[6:8], u[8:10], u[10:])
+}
+
+func reply(ticket Ticket, r Reply) Effects { return Effects{Replies: []Sent{{ticket, r}}} }
+
+func (e *Effects) send(ticket Ticket, r Reply) { e.Replies = append(e.Replies, Sent{ticket, r}) }

@@ -1,0 +1,287 @@
+package group
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// commit is OffsetCommit.
+func (m *Machine) commit(now time.Time, ticket Ticket, groupID string, g *group, c *Commit) Effects {
+	if code := m.checkCommit(g, c); code != kafka.None {
+		return reply(ticket, c.Fail(code))
+	}
+	if g != nil && (g.state == Stable || g.state == PreparingRebalance) {
+		if member := g.byID[c.MemberID]; member != nil {
+			m.heard(now, member) // committing shows that a member is alive
+		}
+	}
+	count := 0
+	for _, t := range c.Topics {
+		count += len(t.Partitions)
+	}
+	answer := &CommitReply{Codes: make([]kafka.Error, 0, count)}
+	e := Effects{Records: make([]Record, 0, count)}
+	expires := int64(-1)
+	if c.RetentionMs >= 0 {
+		expires = now.UnixMilli() + c.RetentionMs
+	}
+	groupID = strings.Clone(groupID)
+	for _, t := range c.Topics {
+		topic := strings.Clone(t.Topic)
+		for _, p := range t.Partitions {
+			if p.Metadata != nil && javaLength(*p.Metadata) > m.cfg.OffsetMetadataMax {
+				answer.Codes = append(answer.Codes, kafka.OffsetMetadataTooLarge)
+				continue
+			}
+			answer.Codes = append(answer.Codes, kafka.None)
+			value := &OffsetValue{
+				Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, CommittedMs: now.UnixMilli(), ExpiresMs: expires, TopicID: t.ID,
+			}
+			if p.Metadata != nil {
+				value.Metadata = strings.Clone(*p.Metadata)
+			}
+			e.Records = append(e.Records, &OffsetRecord{Group: groupID, Topic: topic, Partition: p.Partition, Value: value})
+		}
+	}
+	if len(e.Records) == 0 {
+		return reply(ticket, answer)
+	}
+	e.settle = func(_ time.Time, refused kafka.Error) Effects {
+		if refused != kafka.None {
+			return reply(ticket, &CommitReply{Code: refused})
+		}
+		return reply(ticket, answer)
+	}
+	return e
+}
+
+// checkCommit tells whether the sender may commit for the group: as a member in the present generation, or as somebody outside
+// while the group has no members.
+func (m *Machine) checkCommit(g *group, c *Commit) kafka.Error {
+	switch {
+	case g == nil && c.Generation >= 0:
+		return c.UnknownGroup
+	case g == nil || g.state == Empty && c.Generation < 0:
+		return kafka.None
+	case c.Generation < 0 && c.MemberID == "" && c.InstanceID == nil:
+		return kafka.UnknownMemberId
+	}
+	if code := g.validate(c.MemberID, c.InstanceID); code != kafka.None {
+		return code
+	}
+	switch {
+	case c.Generation != g.generation:
+		return kafka.IllegalGeneration
+	case g.state == CompletingRebalance:
+		return kafka.RebalanceInProgress
+	}
+	return kafka.None
+}
+
+// javaLength is the length of a string as Kafka counts it: in units of UTF-16.
+func javaLength(s string) int {
+	n := utf8.RuneCountInString(s)
+	for _, r := range s {
+		if r >= 0x10000 {
+			n++
+		}
+	}
+	return n
+}
+
+// fetch is OffsetFetch.
+func (m *Machine) fetch(g *group, c *Fetch) *FetchReply {
+	if c.Topics == nil {
+		return m.fetchAll(g, c.RequireStable)
+	}
+	answer := &FetchReply{Topics: make([]FetchedTopic, len(c.Topics))}
+	for i, t := range c.Topics {
+		answer.Topics[i] = FetchedTopic{Topic: t.Topic, Partitions: make([]FetchedPartition, len(t.Partitions))}
+		for j, p := range t.Partitions {
+			answer.Topics[i].Partitions[j] = g.fetched(kafka.TopicPartition{Topic: t.Topic, Partition: p}, c.RequireStable)
+		}
+	}
+	return answer
+}
+
+func (m *Machine) fetchAll(g *group, stable bool) *FetchReply {
+	answer := &FetchReply{}
+	if g == nil {
+		return answer
+	}
+	for _, topic := range slices.Sorted(maps.Keys(g.offsets)) {
+		fetched := FetchedTopic{Topic: topic}
+		for _, p := range slices.Sorted(maps.Keys(g.offsets[topic])) {
+			fetched.Partitions = append(fetched.Partitions, g.fetched(kafka.TopicPartition{Topic: topic, Partition: p}, stable))
+		}
+		answer.Topics = append(answer.Topics, fetched)
+	}
+	return answer
+}
+
+func (g *group) fetched(tp kafka.TopicPartition, stable bool) FetchedPartition {
+	f := FetchedPartition{Partition: tp.Partition, Offset: kafka.NoOffset, LeaderEpoch: kafka.NoEpoch}
+	if g == nil {
+		return f
+	}
+	if stable && g.unstable[tp] > 0 {
+		f.Code = kafka.UnstableOffsetCommit
+		return f
+	}
+	if s, ok := g.offsets[tp.Topic][tp.Partition]; ok {
+		f.Offset, f.LeaderEpoch, f.Metadata = s.Offset, s.LeaderEpoch, s.Metadata
+	}
+	return f
+}
+
+// deleteOffsets is OffsetDelete: topics that members read keep their offsets.
+func (m *Machine) deleteOffsets(ticket Ticket, g *group, c *DeleteOffsets) Effects {
+	switch {
+	case g == nil:
+		return reply(ticket, c.Fail(kafka.GroupIdNotFound))
+	case g.state != Empty && !g.usesConsumerProtocol():
+		return reply(ticket, c.Fail(kafka.NonEmptyGroup))
+	}
+	answer, e := &DeleteOffsetsReply{}, Effects{Separable: true}
+	for _, t := range c.Topics {
+		for _, p := range t.Partitions {
+			if g.reads(t.Topic) {
+				answer.Codes = append(answer.Codes, kafka.GroupSubscribedToTopic)
+				continue
+			}
+			answer.Codes = append(answer.Codes, kafka.None)
+			tp := kafka.TopicPartition{Topic: t.Topic, Partition: p}
+			if _, there := g.offsets[t.Topic][p]; there || g.unstable[tp] > 0 {
+				e.Records = append(e.Records, g.tombstone(tp))
+			}
+		}
+	}
+	return e.answered(ticket, answer, c)
+}
+
+// deleteGroup is DeleteGroups of one group.
+func (m *Machine) deleteGroup(ticket Ticket, g *group) Effects {
+	switch {
+	case g == nil:
+		return reply(ticket, &DeleteReply{Code: kafka.GroupIdNotFound})
+	case g.state != Empty:
+		return reply(ticket, &DeleteReply{Code: kafka.NonEmptyGroup})
+	}
+	e := Effects{Separable: true}
+	for _, tp := range g.stored() {
+		e.Records = append(e.Records, g.tombstone(tp))
+	}
+	e.Records = append(e.Records, &GroupRecord{Group: g.id})
+	return e.answered(ticket, &DeleteReply{}, &Delete{})
+}
+
+// answered completes effects whose command is answered when its records are applied.
+func (e Effects) answered(ticket Ticket, answer Reply, c Command) Effects {
+	if len(e.Records) == 0 {
+		return reply(ticket, answer)
+	}
+	e.settle = func(_ time.Time, refused kafka.Error) Effects {
+		if refused != kafka.None {
+			return reply(ticket, c.Fail(refused))
+		}
+		return reply(ticket, answer)
+	}
+	return e
+}
+
+// stored lists the partitions for which the group has something stored, open transactions included.
+func (g *group) stored() []kafka.TopicPartition {
+	list := slices.SortedFunc(maps.Keys(g.unstable), comparePartitions)
+	for _, topic := range slices.Sorted(maps.Keys(g.offsets)) {
+		for _, p := range slices.Sorted(maps.Keys(g.offsets[topic])) {
+			if tp := (kafka.TopicPartition{Topic: topic, Partition: p}); g.unstable[tp] == 0 {
+				list = append(list, tp)
+			}
+		}
+	}
+	slices.SortFunc(list, comparePartitions)
+	return list
+}
+
+func (g *group) tombstone(tp kafka.TopicPartition) *OffsetRecord {
+	return &OffsetRecord{Group: g.id, Topic: tp.Topic, Partition: tp.Partition}
+}
+
+// TopicsDeleted removes all that groups have committed in topics that are no more: under the same name another topic may
+// come, whose offsets begin at 0.
+func (m *Machine) TopicsDeleted(topics []string) Effects {
+	e := Effects{Separable: true}
+	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
+		g := m.groups[id]
+		for _, tp := range g.stored() {
+			if slices.Contains(topics, tp.Topic) {
+				e.Records = append(e.Records, g.tombstone(tp))
+			}
+		}
+	}
+	return e
+}
+
+// Expire removes offsets that nobody has needed for offsets.retention.minutes, and groups that have neither members nor
+// offsets.
+func (m *Machine) Expire(now time.Time) Effects {
+	e := Effects{Separable: true}
+	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
+		g := m.groups[id]
+		since, may := g.expirySince()
+		if !may {
+			continue
+		}
+		kept := len(g.unstable)
+		for _, tp := range g.stored() {
+			s, there := g.offsets[tp.Topic][tp.Partition]
+			if !there || g.unstable[tp] > 0 || g.reads(tp.Topic) || !m.expired(now, s, since) {
+				kept++
+				continue
+			}
+			e.Records = append(e.Records, g.tombstone(tp))
+		}
+		if kept == 0 && g.state == Empty && len(g.pending) == 0 && g.durable {
+			e.Records = append(e.Records, &GroupRecord{Group: id})
+		}
+	}
+	return e
+}
+
+// expirySince tells from when the retention of a group's offsets counts, -1 meaning from each one's commit, and whether any
+// may expire: those of groups without members, and those in topics that the members of a stable group do not read.
+func (g *group) expirySince() (sinceMs int64, may bool) {
+	switch {
+	case g.protocolType == "":
+		return -1, g.state == Empty
+	case g.state == Empty:
+		return g.sinceMs, true
+	case g.state == Stable && g.usesConsumerProtocol() && g.subscribed != nil:
+		return -1, true
+	}
+	return 0, false
+}
+
+func (m *Machine) expired(now time.Time, s stored, sinceMs int64) bool {
+	if s.ExpiresMs >= 0 {
+		return now.UnixMilli() >= s.ExpiresMs
+	}
+	if sinceMs < 0 {
+		sinceMs = s.CommittedMs
+	}
+	return now.UnixMilli()-sinceMs >= m.cfg.OffsetsRetention.Milliseconds()
+}
+
+func comparePartitions(a, b kafka.TopicPartition) int {
+	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+}
+
+func (a openKey) compare(b openKey) int {
+	return cmp.Or(strings.Compare(a.group, b.group), comparePartitions(a.tp, b.tp))
+}
