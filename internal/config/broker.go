@@ -110,7 +110,12 @@ func (b *Broker) IsSet(name string) bool {
 func (b *Broker) NodeID() kafka.NodeID { return kafka.NodeID(b.resolved["node.id"].i) }
 
 // LogDirs returns log.dirs, or log.dir where only that is set.
-func (b *Broker) LogDirs() []string { return b.resolved["log.dirs"].list }
+func (b *Broker) LogDirs() []string {
+	if v := b.resolved["log.dirs"]; !v.null {
+		return v.list
+	}
+	return b.resolved["log.dir"].list
+}
 
 // MetadataLogDir returns the directory of the metadata log: metadata.log.dir, or else the first of the log directories.
 func (b *Broker) MetadataLogDir() string {

@@ -121,6 +121,7 @@ type Key struct {
 	Internal     bool // Kafka hides it
 	Mode         Mode // of a broker's key
 	DynamicOnly  bool // a broker's key that cannot be in the properties
+	ListenerOnly bool // a broker's key that can be changed for one listener only, as listener.name.NAME.KEY
 	Synonyms     []BrokerSynonym
 	Effect       Effect
 	Doc          string // ours; empty where this broker does not act on the key

@@ -12,7 +12,7 @@ type ownDefault struct {
 var ownDefaults = []ownDefault{
 	{"controller.listener.names", "CONTROLLER", "Kafka has no default"},
 	{"listeners", "PLAINTEXT://127.0.0.1:9092,PLAINTEXT://[::1]:9092", "reachable from this machine only"},
-	{"log.dirs", "raftsman-data", "a folder that survives a restart of the machine"},
+	{"log.dir", "raftsman-data", "a folder that survives a restart of the machine"},
 	{"node.id", "1", "Kafka has no default"},
 	{"process.roles", "broker,controller", "Kafka has no default"},
 }
@@ -30,11 +30,12 @@ var singleNodeDefaults = []ownDefault{
 // resolveDefaults fills in what is not set.
 func (b *Broker) resolveDefaults() {
 	b.copyWhereUnset("node.id", "broker.id")
-	b.copyWhereUnset("log.dirs", "log.dir")
-	for _, d := range ownDefaults {
-		b.setDefault(d)
-	}
 	b.copyWhereUnset("broker.id", "node.id")
+	for _, d := range ownDefaults {
+		if _, ok := b.ownDefaultOf(d.name); ok {
+			b.setDefault(d)
+		}
+	}
 	for _, k := range Keys(ScopeBroker) {
 		if _, ok := b.resolved[k.Name]; !ok {
 			b.resolved[k.Name] = k.defaultValue()
@@ -70,11 +71,15 @@ func (b *Broker) copyWhereUnset(name, from string) {
 	}
 	if v, ok := b.resolved[from]; ok {
 		b.resolved[name] = v
+		b.static[name] = v.text
 	}
 }
 
 // ownDefaultOf returns what this broker takes for a key that is not set, where that is not Kafka's default.
 func (b *Broker) ownDefaultOf(name string) (string, bool) {
+	if name == "log.dir" && b.isStatic("log.dirs") {
+		return "", false
+	}
 	for _, d := range ownDefaults {
 		if d.name == name {
 			return d.text, true

@@ -67,43 +67,48 @@ func (b *Broker) DescribeBroker(d Dynamic) []Entry {
 	effective := b.With(d)
 	var entries []Entry
 	for _, name := range b.brokerNames(d) {
-		k, known := Lookup(ScopeBroker, name)
-		if known && k.Internal && !b.isStatic(name) {
-			continue
-		}
-		e := Entry{Name: name, Source: SourceDefault, ReadOnly: true, Sensitive: true, Type: 0}
-		if known {
-			e = Entry{
-				Name: name, Source: SourceDefault, ReadOnly: k.Mode == ReadOnly, Sensitive: k.Sensitive(),
-				Type: k.Type, Doc: k.Doc, Value: show(effective.resolved[name]),
-			}
-		}
+		e := describeBrokerKey(name)
 		e.Synonyms = b.synonyms(d, name)
-		if e.Sensitive {
-			e.Value = nil
-		}
 		if len(e.Synonyms) > 0 {
 			e.Source = e.Synonyms[0].Source
+			e.Value = e.Synonyms[0].Value
+		}
+		if v, ok := effective.resolved[name]; ok && !e.Sensitive {
+			e.Value = show(v)
 		}
 		entries = append(entries, e)
 	}
 	return entries
 }
 
+// describeBrokerKey returns what is known of a key whatever its value. What is not known at all may be a password.
+func describeBrokerKey(name string) Entry {
+	k, ok := lookupBroker(name)
+	if !ok {
+		return Entry{Name: name, Source: SourceDefault, ReadOnly: true, Sensitive: true}
+	}
+	return Entry{
+		Name: name, Source: SourceDefault, ReadOnly: k.Mode == ReadOnly || k.Name != name, Sensitive: k.Sensitive(),
+		Type: k.Type, Doc: k.Doc,
+	}
+}
+
+// lookupBroker finds a key of the broker scope, also under a listener's prefix.
+func lookupBroker(name string) (*Key, bool) {
+	if k, ok := Lookup(ScopeBroker, name); ok {
+		return k, true
+	}
+	return listenerKey(name)
+}
+
 // DescribeCluster returns what is set for all brokers at once.
 func (b *Broker) DescribeCluster(d Dynamic) []Entry {
 	var entries []Entry
 	for _, name := range sortedNames(d.Cluster) {
-		e := Entry{Name: name, Source: SourceCluster, ReadOnly: true, Sensitive: true}
-		if k, ok := Lookup(ScopeBroker, name); ok {
-			text := d.Cluster[name]
-			e = Entry{
-				Name: name, Source: SourceCluster, ReadOnly: k.Mode == ReadOnly, Sensitive: k.Sensitive(),
-				Type: k.Type, Doc: k.Doc, Value: &text,
-			}
-		}
-		if e.Sensitive {
-			e.Value = nil
+		e := describeBrokerKey(name)
+		e.Source = SourceCluster
+		if text := d.Cluster[name]; !e.Sensitive {
+			e.Value = &text
 		}
 		e.Synonyms = []Synonym{{name, e.Value, SourceCluster}}
 		entries = append(entries, e)
@@ -126,6 +131,8 @@ func (b *Broker) DescribeGroup(d Dynamic, overrides map[string]string) []Entry {
 		}
 		if len(k.Synonyms) > 0 {
 			e.Synonyms = append(e.Synonyms, b.synonyms(d, k.Synonyms[0].Name)...)
+		} else if v := k.defaultValue(); !v.null {
+			e.Synonyms = append(e.Synonyms, Synonym{k.Name, &v.text, SourceDefault})
 		}
 		if len(e.Synonyms) > 0 {
 			e.Source = e.Synonyms[0].Source
@@ -143,26 +150,23 @@ func DescribeClientMetrics(overrides map[string]string) []Entry {
 		if text, ok := overrides[k.Name]; ok {
 			e.Value, e.Source = &text, SourceClientMetrics
 			e.Synonyms = []Synonym{{k.Name, e.Value, SourceClientMetrics}}
-		} else {
-			e.Synonyms = []Synonym{{k.Name, e.Value, SourceDefault}}
 		}
 		entries = append(entries, e)
 	}
 	return entries
 }
 
-// brokerNames returns the names that a description of the broker has: the table's, and others that are set.
+// brokerNames returns the names that a description of the broker has, sorted: the table's, but what Kafka hides or what can
+// only be set while running is named only when set, and all others that are set.
 func (b *Broker) brokerNames(d Dynamic) []string {
 	var names []string
 	for _, k := range Keys(ScopeBroker) {
-		names = append(names, k.Name)
+		if !k.Internal && !k.DynamicOnly {
+			names = append(names, k.Name)
+		}
 	}
 	for _, settings := range []map[string]string{b.static, d.Cluster, d.Node} {
-		for _, name := range sortedNames(settings) {
-			if _, ok := Lookup(ScopeBroker, name); !ok {
-				names = append(names, name)
-			}
-		}
+		names = append(names, sortedNames(settings)...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -210,7 +214,7 @@ func (b *Broker) synonyms(d Dynamic, name string) []Synonym {
 				continue
 			}
 			s := Synonym{Name: member, Source: source}
-			if k, known := Lookup(ScopeBroker, member); known && !k.Sensitive() {
+			if k, known := lookupBroker(member); known && !k.Sensitive() {
 				s.Value = &text
 			}
 			chain = append(chain, s)
@@ -230,13 +234,13 @@ func (b *Broker) synonyms(d Dynamic, name string) []Synonym {
 	return chain[own:]
 }
 
-// defaultText returns the default of a broker's key, ours or Kafka's, where it has one that is not null.
+// defaultText returns the default of a broker's key where it has one that is not null: Kafka's, or ours while the key is unset.
 func (b *Broker) defaultText(name string) (string, bool) {
-	if text, ok := b.ownDefaultOf(name); ok {
+	if text, ok := b.ownDefaultOf(name); ok && !b.isStatic(name) {
 		return text, true
 	}
 	k, ok := Lookup(ScopeBroker, name)
-	if !ok || k.DefaultState != DefaultValue {
+	if !ok || k.DefaultState != DefaultValue || k.DynamicOnly {
 		return "", false
 	}
 	return k.Default, true

@@ -99,7 +99,7 @@ func fromSettings(settings []setting, faults []error) (*Broker, []Warning, error
 	strict := strings.EqualFold(trim(last["raftsman.config.strict"].text), "true")
 	for _, name := range slices.Sorted(maps.Keys(last)) {
 		s := last[name]
-		b.static[name] = trim(s.text)
+		b.static[name] = s.text
 		k, ok := Lookup(ScopeBroker, name)
 		if !ok || k.DynamicOnly {
 			warning, err := unknownKey(s, strict)
@@ -117,7 +117,6 @@ func fromSettings(settings []setting, faults []error) (*Broker, []Warning, error
 			faults = append(faults, f)
 			continue
 		}
-		b.static[name] = v.text
 		b.resolved[name] = v
 	}
 	b.resolveDefaults()

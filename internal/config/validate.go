@@ -44,10 +44,7 @@ func CheckClientMetrics(settings map[string]string) error { return checkEach(Sco
 // CheckBroker tells whether one broker, or all of them with forAll, may have exactly these dynamic settings.
 func CheckBroker(settings map[string]string, forAll bool) error {
 	for _, name := range sortedNames(settings) {
-		k, ok := Lookup(ScopeBroker, name)
-		if !ok {
-			k, ok = listenerKey(name)
-		}
+		k, ok := lookupBroker(name)
 		switch {
 		case !ok:
 			continue // Kafka stores what it does not know, for plug-ins

@@ -214,8 +214,11 @@ func renderKey(k key) (string, error) {
 	if text := name(modeNames, mode); text != "" {
 		fmt.Fprintf(&b, ", Mode: %s", text)
 	}
-	if flag == "quota" {
+	switch flag {
+	case "quota":
 		b.WriteString(", DynamicOnly: true")
+	case "listener":
+		b.WriteString(", ListenerOnly: true")
 	}
 	if k.synonyms != "" {
 		b.WriteString(", Synonyms: []BrokerSynonym{")
