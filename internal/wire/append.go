@@ -2,11 +2,21 @@ package wire
 
 import "encoding/binary"
 
-func appendInt16(dst []byte, v int16) []byte { return binary.BigEndian.AppendUint16(dst, uint16(v)) }
-func appendInt32(dst []byte, v int32) []byte { return binary.BigEndian.AppendUint32(dst, uint32(v)) }
-func appendInt64(dst []byte, v int64) []byte { return binary.BigEndian.AppendUint64(dst, uint64(v)) }
+func appendInt16(dst []byte, v int16) []byte {
+	return binary.BigEndian.AppendUint16(dst, uint16(v))
+}
 
-func appendUvarint(dst []byte, v uint32) []byte { return binary.AppendUvarint(dst, uint64(v)) }
+func appendInt32(dst []byte, v int32) []byte {
+	return binary.BigEndian.AppendUint32(dst, uint32(v))
+}
+
+func appendInt64(dst []byte, v int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(v))
+}
+
+func appendUvarint(dst []byte, v uint32) []byte {
+	return binary.AppendUvarint(dst, uint64(v))
+}
 
 func uvarintBytes(v uint32) int {
 	n := 1
@@ -41,4 +51,11 @@ func appendNullableString(dst []byte, s *string, flexible bool) []byte {
 		return append(dst, 0)
 	}
 	return appendInt16(dst, -1)
+}
+
+func appendNoTags(dst []byte, flexible bool) []byte {
+	if flexible {
+		return append(dst, 0)
+	}
+	return dst
 }

@@ -10,6 +10,9 @@ import (
 // ErrMalformed is what every error about the bytes of a frame wraps: Kafka answers it by closing the connection.
 var ErrMalformed = errors.New("malformed request")
 
+// ErrTooLarge is what [Measure] wraps when a body is small but would not be, decoded.
+var ErrTooLarge = errors.New("request would take too much memory")
+
 // Header is the beginning of a request. Its slices alias the frame.
 type Header struct {
 	Key, Version  int16

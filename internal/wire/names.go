@@ -29,3 +29,15 @@ func (n *Names) String(b []byte) string {
 	n.strings[s] = s
 	return s
 }
+
+// pointer returns nil for nil, last when it points to the same text, or a pointer to the string.
+func (n *Names) pointer(last *string, b []byte) *string {
+	switch {
+	case b == nil:
+		return nil
+	case last != nil && *last == string(b):
+		return last
+	}
+	s := n.String(b)
+	return &s
+}

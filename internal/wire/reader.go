@@ -109,7 +109,7 @@ func (r *reader) string(flexible bool) []byte { return r.span(r.stringLength(fle
 // nullableString returns nil for null, and never nil for an empty string.
 func (r *reader) nullableString(flexible bool) []byte {
 	n := r.stringLength(flexible)
-	if n == -1 {
+	if n < 0 { // Kafka takes every negative length for null
 		return nil
 	}
 	return r.span(n)
@@ -118,7 +118,7 @@ func (r *reader) nullableString(flexible bool) []byte {
 // nullableBytes returns nil for null, and never nil for no bytes.
 func (r *reader) nullableBytes(flexible bool) []byte {
 	n := r.length(flexible)
-	if n == -1 {
+	if n < 0 {
 		return nil
 	}
 	return r.span(n)
@@ -138,5 +138,25 @@ func (r *reader) skipTags() {
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		r.uvarint()
 		r.span(int(r.uvarint()))
+	}
+}
+
+// tagsIf skips the tags that flexible versions have.
+func (r *reader) tagsIf(flexible bool) {
+	if flexible {
+		r.skipTags()
+	}
+}
+
+// tag reads one tagged field of the many that a preceding uvarint announced.
+func (r *reader) tag() (tag uint32, content reader) {
+	tag = r.uvarint()
+	return tag, reader{src: r.span(int(r.uvarint()))}
+}
+
+// ends fails r when too little was in a field of its.
+func (r *reader) ends(content *reader) {
+	if content.bad {
+		r.fail()
 	}
 }

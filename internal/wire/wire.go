@@ -69,10 +69,22 @@ type Response struct {
 	Close   bool   // close the connection, after sending the response if there is one
 }
 
-// Reset makes the response empty, keeping the capacity of its slices.
+// What a response keeps room for when it is used again.
+const (
+	keptHeadBytes = 16 << 10
+	keptParts     = 64
+)
+
+// Reset makes the response empty, keeping the capacity of its slices unless they had grown large.
 func (r *Response) Reset() {
-	clear(r.Parts[:cap(r.Parts)])
+	clear(r.Parts)
 	*r = Response{Head: r.Head[:0], Parts: r.Parts[:0]}
+	if cap(r.Head) > keptHeadBytes {
+		r.Head = nil
+	}
+	if cap(r.Parts) > keptParts {
+		r.Parts = nil
+	}
 }
 
 // Part is a piece of a response: bytes in memory, or a range of a file when File.File is not nil.
