@@ -1,0 +1,319 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func configCommand(a *app) *cobra.Command {
+	return family("config", "Show and change settings of topics, brokers and groups",
+		configGetCommand(a), configSetCommand(a), configUnsetCommand(a))
+}
+
+const configResources = `A resource is "topic NAME", "broker ID", "broker default" (what all brokers have that set nothing themselves),
+"group NAME" or "client-metrics NAME".`
+
+// configResource is what settings belong to.
+type configResource struct {
+	kind kmsg.ConfigResourceType
+	name string // of the protocol: "" stands for the default of all brokers
+}
+
+func parseResource(kind, name string) (configResource, error) {
+	if name == "" {
+		return configResource{}, usagef("which %s is missing", kind)
+	}
+	switch kind {
+	case "topic":
+		return configResource{kmsg.ConfigResourceTypeTopic, name}, nil
+	case "group":
+		return configResource{kmsg.ConfigResourceTypeGroupConfig, name}, nil
+	case "client-metrics":
+		return configResource{kmsg.ConfigResourceTypeClientMetrics, name}, nil
+	case "broker":
+		if name == "default" {
+			return configResource{kmsg.ConfigResourceTypeBroker, ""}, nil
+		}
+		if id, err := strconv.ParseInt(name, 10, 32); err != nil || id < 0 {
+			return configResource{}, usagef("%q is no broker: give its id, or \"default\" for all brokers", name)
+		}
+		return configResource{kmsg.ConfigResourceTypeBroker, name}, nil
+	}
+	return configResource{}, usagef("%q has no settings: topic, broker, group and client-metrics have", kind)
+}
+
+func (r configResource) String() string {
+	switch r.kind {
+	case kmsg.ConfigResourceTypeTopic:
+		return "topic " + r.name
+	case kmsg.ConfigResourceTypeGroupConfig:
+		return "group " + r.name
+	case kmsg.ConfigResourceTypeClientMetrics:
+		return "client-metrics " + r.name
+	}
+	if r.name == "" {
+		return "broker default"
+	}
+	return "broker " + r.name
+}
+
+// broker returns the broker that must be asked about the resource: its own settings a broker tells only itself.
+func (r configResource) broker() (int, bool) {
+	if r.kind != kmsg.ConfigResourceTypeBroker || r.name == "" {
+		return 0, false
+	}
+	id, err := strconv.Atoi(r.name)
+	return id, err == nil
+}
+
+// setting is one key of a resource. Value is nil for no value, and for secrets, which no broker tells.
+type setting struct {
+	Key       string  `json:"key"`
+	Value     *string `json:"value"`
+	Source    string  `json:"source"`
+	Default   *string `json:"default"`
+	Changed   bool    `json:"changed"` // set for this resource itself
+	Sensitive bool    `json:"sensitive,omitempty"`
+	ReadOnly  bool    `json:"readOnly,omitempty"`
+	Type      string  `json:"type,omitempty"`
+	Doc       string  `json:"doc,omitempty"`
+}
+
+func configGetCommand(a *app) *cobra.Command {
+	var changed, doc bool
+	c := &cobra.Command{
+		Use:   "get (topic|broker|group|client-metrics) NAME [KEY...]",
+		Short: "Show settings: value, where it comes from, default",
+		Long:  "Show settings: value, where it comes from, default. What is set for the resource itself stands out.\n\n" + configResources,
+		Example: `  raftsman config get topic orders
+  raftsman config get topic orders retention.ms cleanup.policy
+  raftsman config get broker 1 --changed`,
+		Args: wants(2, -1),
+		RunE: func(c *cobra.Command, args []string) error {
+			resource, err := parseResource(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
+				settings, err := a.readSettings(ctx, resource, doc)
+				if err != nil {
+					return err
+				}
+				if settings, err = pick(settings, args[2:], resource); err != nil {
+					return err
+				}
+				if changed {
+					settings = slices.DeleteFunc(settings, func(s setting) bool { return !s.Changed })
+				}
+				return a.writeSettings(resource, settings, doc)
+			})
+		},
+		ValidArgsFunction: a.completeResource,
+	}
+	c.Flags().BoolVar(&changed, "changed", false, "only what is set for this resource itself")
+	c.Flags().BoolVar(&doc, "doc", false, "what each setting means")
+	return c
+}
+
+// readSettings asks for all settings of a resource, in order of their names.
+func (a *app) readSettings(ctx context.Context, resource configResource, doc bool) ([]setting, error) {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.IncludeSynonyms, req.IncludeDocumentation = true, doc
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = resource.kind, resource.name
+	req.Resources = append(req.Resources, r)
+	cl, err := a.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return nil, err
+	}
+	var settings []setting
+	for _, r := range resp.Resources {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			if resource.kind == kmsg.ConfigResourceTypeTopic {
+				return nil, unknownTopic(resource.name, err)
+			}
+			return nil, refused("settings of "+resource.String(), err, message(r.ErrorMessage))
+		}
+		for _, c := range r.Configs {
+			settings = append(settings, newSetting(resource, c))
+		}
+	}
+	slices.SortFunc(settings, func(x, y setting) int { return strings.Compare(x.Key, y.Key) })
+	return settings, nil
+}
+
+func message(text *string) string {
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+func newSetting(resource configResource, c kmsg.DescribeConfigsResponseResourceConfig) setting {
+	s := setting{
+		Key: c.Name, Value: c.Value, Source: sourceName(c.Source), Sensitive: c.IsSensitive, ReadOnly: c.ReadOnly,
+		Type: strings.ToLower(c.ConfigType.String()), Doc: message(c.Documentation),
+	}
+	for _, synonym := range c.ConfigSynonyms {
+		if synonym.Source == kmsg.ConfigSourceDefaultConfig {
+			s.Default = synonym.Value
+		}
+	}
+	if c.Source == kmsg.ConfigSourceDefaultConfig {
+		s.Default = c.Value
+	}
+	switch resource.kind {
+	case kmsg.ConfigResourceTypeTopic:
+		s.Changed = c.Source == kmsg.ConfigSourceDynamicTopicConfig
+	case kmsg.ConfigResourceTypeBroker:
+		s.Changed = c.Source == kmsg.ConfigSourceDynamicBrokerConfig || c.Source == kmsg.ConfigSourceDynamicDefaultBrokerConfig ||
+			c.Source == kmsg.ConfigSourceStaticBrokerConfig
+	default:
+		s.Changed = c.Source != kmsg.ConfigSourceDefaultConfig
+	}
+	return s
+}
+
+// sourceName says where a value comes from.
+func sourceName(source kmsg.ConfigSource) string {
+	switch source {
+	case kmsg.ConfigSourceDynamicTopicConfig:
+		return "topic"
+	case kmsg.ConfigSourceDynamicBrokerConfig:
+		return "broker"
+	case kmsg.ConfigSourceDynamicDefaultBrokerConfig:
+		return "all brokers"
+	case kmsg.ConfigSourceStaticBrokerConfig:
+		return "server.properties"
+	case kmsg.ConfigSourceDefaultConfig:
+		return "default"
+	}
+	return strings.ToLower(strings.ReplaceAll(source.String(), "_", " "))
+}
+
+// pick keeps the named settings, in the order they were named.
+func pick(settings []setting, keys []string, resource configResource) ([]setting, error) {
+	if len(keys) == 0 {
+		return settings, nil
+	}
+	var picked []setting
+	for _, key := range keys {
+		i := slices.IndexFunc(settings, func(s setting) bool { return s.Key == key })
+		if i < 0 {
+			return nil, noSetting(settings, key, resource)
+		}
+		picked = append(picked, settings[i])
+	}
+	return picked, nil
+}
+
+func noSetting(settings []setting, key string, resource configResource) error {
+	names := make([]string, 0, len(settings))
+	for _, s := range settings {
+		names = append(names, s.Key)
+	}
+	if near := nearest(key, names); near != "" {
+		return fmt.Errorf("%s has no setting %s: did you mean %s?", resource, key, near)
+	}
+	return fmt.Errorf("%s has no setting %s: `raftsman config get %s` shows what there is", resource, key, resource)
+}
+
+const (
+	widestValue = 60 // a longer value is cut on a terminal
+)
+
+func (a *app) writeSettings(resource configResource, settings []setting, doc bool) error {
+	if a.json() {
+		return a.writeJSON(append([]setting{}, settings...))
+	}
+	if len(settings) == 0 {
+		a.note("%s sets nothing itself", resource)
+		return nil
+	}
+	t := newTable(column{title: "KEY"}, column{title: "VALUE", flexible: true}, column{title: "SOURCE"}, column{title: "DEFAULT"})
+	for _, s := range settings {
+		key, value := plain(s.Key), s.cell(s.Value)
+		if s.Changed {
+			key.paint, value.paint = paint.bold, paint.cyan
+		}
+		source := plain(s.Source)
+		if s.ReadOnly && resource.kind == kmsg.ConfigResourceTypeBroker {
+			source.text += " (read-only)"
+		}
+		was := s.cell(s.Default)
+		if a.tty.out {
+			value.text, was.text = shorten(value.text, widestValue), shorten(was.text, widestValue)
+		}
+		t.add(key, value, source, was)
+	}
+	if !doc {
+		return t.write(a.out, a.paint(), a.tty.width)
+	}
+	return a.writeDocs(t, settings)
+}
+
+// writeDocs prints each setting with what it means below.
+func (a *app) writeDocs(t *table, settings []setting) error {
+	for i, row := range t.rows {
+		one := table{columns: t.columns, rows: [][]cell{row}}
+		if i > 0 {
+			fmt.Fprintln(a.out)
+		}
+		if err := one.write(a.out, a.paint(), a.tty.width); err != nil {
+			return err
+		}
+		width := a.tty.width
+		if width <= 0 || width > 100 {
+			width = 100
+		}
+		for _, line := range wrap(settings[i].Doc, width-4) {
+			fmt.Fprintln(a.out, "    "+printable(line))
+		}
+	}
+	return nil
+}
+
+func (s *setting) cell(value *string) cell {
+	switch {
+	case s.Sensitive:
+		return faint("(secret)")
+	case value == nil:
+		return faint("-")
+	case *value == "":
+		return faint(`""`)
+	}
+	return plain(*value)
+}
+
+// wrap breaks text into lines of width columns.
+func wrap(text string, width int) []string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && displayWidth(line)+1+displayWidth(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	if line != "" {
+		lines = append(lines, line)
+	}
+	return lines
+}

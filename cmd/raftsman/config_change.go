@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+func configSetCommand(a *app) *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "set (topic|broker|group|client-metrics) NAME KEY=VALUE...",
+		Short: "Change settings; all others stay as they are",
+		Long:  "Change settings; all others stay as they are. Either all of the changes are made or none.\n\n" + configResources,
+		Example: `  raftsman config set topic orders retention.ms=86400000 cleanup.policy=compact,delete
+  raftsman config set broker default log.cleaner.threads=2`,
+		Args: wants(3, -1),
+		RunE: func(c *cobra.Command, args []string) error {
+			resource, err := parseResource(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			values, err := parsePairs(args[2:], "set")
+			if err != nil {
+				return err
+			}
+			var changes []configChange
+			for _, key := range sortedKeys(values) {
+				changes = append(changes, configChange{kmsg.IncrementalAlterConfigOpSet, key, values[key]})
+			}
+			return a.changeConfig(c.Context(), resource, changes, dryRun)
+		},
+		ValidArgsFunction: a.completeResource,
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check only, change nothing")
+	return c
+}
+
+func configUnsetCommand(a *app) *cobra.Command {
+	var dryRun bool
+	c := &cobra.Command{
+		Use:     "unset (topic|broker|group|client-metrics) NAME KEY...",
+		Short:   "Take settings back: what is set more generally, or the default, counts again",
+		Long:    "Take settings back: what is set more generally, or the default, counts again.\n\n" + configResources,
+		Example: `  raftsman config unset topic orders retention.ms`,
+		Args:    wants(3, -1),
+		RunE: func(c *cobra.Command, args []string) error {
+			resource, err := parseResource(args[0], args[1])
+			if err != nil {
+				return err
+			}
+			var changes []configChange
+			for _, key := range slices.Compact(slices.Sorted(slices.Values(args[2:]))) {
+				changes = append(changes, configChange{kmsg.IncrementalAlterConfigOpDelete, key, nil})
+			}
+			return a.changeConfig(c.Context(), resource, changes, dryRun)
+		},
+		ValidArgsFunction: a.completeResource,
+	}
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "check only, change nothing")
+	return c
+}
+
+// configChange is one step of an incremental change (KIP-339).
+type configChange struct {
+	op    kmsg.IncrementalAlterConfigOp
+	key   string
+	value *string
+}
+
+// changeConfig makes the changes and tells what the settings are then. A key that does not exist is refused here, by
+// its nearest neighbour, as brokers take any name for some resources.
+func (a *app) changeConfig(ctx context.Context, resource configResource, changes []configChange, dryRun bool) error {
+	return a.admin(ctx, func(ctx context.Context, adm *kadm.Client) error {
+		before, err := a.readSettings(ctx, resource, false)
+		if err != nil {
+			return err
+		}
+		if err := a.alterConfig(ctx, resource, changes, dryRun); err != nil {
+			return explainChange(err, before, resource, changes)
+		}
+		report := make([]changedSetting, 0, len(changes))
+		for _, c := range changes {
+			changed := changedSetting{Key: c.key, Value: c.value}
+			if i := slices.IndexFunc(before, func(s setting) bool { return s.Key == c.key }); i >= 0 && before[i].Changed {
+				changed.Before = before[i].Value
+			}
+			report = append(report, changed)
+		}
+		return a.writeChanges(resource, report, dryRun)
+	})
+}
+
+// changedSetting is what set and unset tell. Before is nil when the resource did not set it itself, Value after an unset.
+type changedSetting struct {
+	Key    string  `json:"key"`
+	Before *string `json:"before"`
+	Value  *string `json:"value"`
+}
+
+func (a *app) writeChanges(resource configResource, changes []changedSetting, dryRun bool) error {
+	if a.json() {
+		return a.writeJSON(map[string]any{"resource": resource.String(), "changes": changes, "dryRun": dryRun})
+	}
+	note := ""
+	if dryRun {
+		note = " (dry run: not done)"
+	}
+	for _, c := range changes {
+		was := "was not set"
+		if c.Before != nil {
+			was = "was " + *c.Before
+		}
+		text := fmt.Sprintf("%s: %s unset, %s", resource, c.Key, was)
+		if c.Value != nil {
+			text = fmt.Sprintf("%s: %s=%s, %s", resource, c.Key, *c.Value, was)
+		}
+		if _, err := fmt.Fprintln(a.out, printable(text+note)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) alterConfig(ctx context.Context, resource configResource, changes []configChange, dryRun bool) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.ValidateOnly = dryRun
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = resource.kind, resource.name
+	for _, change := range changes {
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Op, c.Value = change.key, change.op, change.value
+		r.Configs = append(r.Configs, c)
+	}
+	req.Resources = append(req.Resources, r)
+	cl, err := a.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	resp, err := req.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	for _, r := range resp.Resources {
+		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
+			return refused("change "+resource.String(), err, message(r.ErrorMessage))
+		}
+	}
+	return nil
+}
+
+// explainChange adds the nearest name when a key is the reason for a refusal.
+func explainChange(err error, settings []setting, resource configResource, changes []configChange) error {
+	for _, c := range changes {
+		known := slices.ContainsFunc(settings, func(s setting) bool { return s.Key == c.key })
+		if !known && len(settings) > 0 {
+			return noSetting(settings, c.key, resource)
+		}
+	}
+	return err
+}
+
+// completeResource offers the kinds of resources, then their names.
+func (a *app) completeResource(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	switch {
+	case len(args) == 0:
+		return []string{"topic", "broker", "group", "client-metrics"}, cobra.ShellCompDirectiveNoFileComp
+	case len(args) == 1 && args[0] == "topic":
+		return a.completeTopics(c, args, typed)
+	case len(args) == 1 && args[0] == "group":
+		return a.completeGroups(c, args, typed)
+	case len(args) == 1 && args[0] == "broker":
+		return []string{"default"}, cobra.ShellCompDirectiveNoFileComp
+	case len(args) < 2:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	resource, err := parseResource(args[0], args[1])
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return a.complete(c, func(ctx context.Context, _ *kadm.Client) ([]string, error) {
+		settings, err := a.readSettings(ctx, resource, false)
+		var keys []string
+		for _, s := range settings {
+			keys = append(keys, s.Key)
+		}
+		return keys, err
+	})
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+)
+
+func groupCommand(a *app) *cobra.Command {
+	return family("group", "List, describe, reset and delete consumer groups",
+		groupListCommand(a), groupDescribeCommand(a), groupResetCommand(a), groupDeleteCommand(a))
+}
+
+// groupSummary is one line of `group list`.
+type groupSummary struct {
+	Group        string `json:"group"`
+	State        string `json:"state"`
+	Type         string `json:"type"`
+	ProtocolType string `json:"protocolType"`
+	Coordinator  int32  `json:"coordinator"`
+}
+
+func groupListCommand(a *app) *cobra.Command {
+	var states []string
+	var names bool
+	c := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the groups and their states",
+		Args:    wants(0, 0),
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
+				listed, err := adm.ListGroups(ctx, states...)
+				if err != nil {
+					return err
+				}
+				if names {
+					return a.writeNames(listed.Groups())
+				}
+				groups := []groupSummary{}
+				for _, g := range listed.Sorted() {
+					groups = append(groups, groupSummary{Group: g.Group, State: g.State, Type: g.GroupType, ProtocolType: g.ProtocolType, Coordinator: g.Coordinator})
+				}
+				return a.writeGroups(groups)
+			})
+		},
+	}
+	c.Flags().StringSliceVar(&states, "state", nil, "only groups in these states: Stable, Empty, PreparingRebalance, CompletingRebalance, Dead")
+	c.Flags().BoolVarP(&names, "names", "q", false, "names only, one a line")
+	return c
+}
+
+func (a *app) writeGroups(groups []groupSummary) error {
+	if a.json() {
+		return a.writeJSON(groups)
+	}
+	if len(groups) == 0 {
+		a.note("there are no groups: `raftsman consume TOPIC --group NAME` makes one")
+		return nil
+	}
+	t := newTable(column{title: "GROUP", flexible: true}, column{title: "STATE"}, column{title: "TYPE"}, column{title: "PROTOCOL"}, column{title: "COORDINATOR", right: true})
+	for _, g := range groups {
+		t.add(plain(g.Group), stateCell(g.State), plain(g.Type), plain(g.ProtocolType), number(g.Coordinator))
+	}
+	return t.write(a.out, a.paint(), a.tty.width)
+}
+
+func stateCell(state string) cell {
+	switch state {
+	case "Stable":
+		return cell{text: state, paint: paint.green}
+	case "Empty", "Dead":
+		return faint(state)
+	}
+	return caution(state)
+}
+
+func groupDeleteCommand(a *app) *cobra.Command {
+	var yes bool
+	var topics []string
+	c := &cobra.Command{
+		Use:     "delete GROUP...",
+		Aliases: []string{"rm"},
+		Short:   "Delete groups, or what they committed for some topics",
+		Long: `Delete groups with all that they committed: they begin anew the next time. Groups with members can't be deleted.
+With -t only the offsets of these topics are deleted, and the group stays.`,
+		Args: wants(1, -1),
+		RunE: func(c *cobra.Command, groups []string) error {
+			question := "delete " + strings.Join(groups, ", ") + " and what was committed?"
+			if len(topics) > 0 {
+				question = fmt.Sprintf("delete what %s committed for %s?", strings.Join(groups, ", "), strings.Join(topics, ", "))
+			}
+			if err := a.confirm(yes, question); err != nil {
+				return err
+			}
+			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
+				if len(topics) > 0 {
+					return a.deleteGroupOffsets(ctx, adm, groups, topics)
+				}
+				return a.deleteGroups(ctx, adm, groups)
+			})
+		},
+		ValidArgsFunction: a.completeGroups,
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	c.Flags().StringSliceVarP(&topics, "topic", "t", nil, "only the offsets of these topics")
+	return c
+}
+
+func (a *app) deleteGroups(ctx context.Context, adm *kadm.Client, groups []string) error {
+	results, err := adm.DeleteGroups(ctx, groups...)
+	if err = unlessPartial(err); err != nil {
+		return err
+	}
+	deleted := []string{}
+	var failed failures
+	for _, r := range results.Sorted() {
+		if r.Err != nil {
+			failed = append(failed, refused("delete group "+r.Group, r.Err, ""))
+			continue
+		}
+		deleted = append(deleted, r.Group)
+	}
+	if a.json() {
+		if err := a.writeJSON(map[string]any{"deleted": deleted}); err != nil {
+			return err
+		}
+		return failed.join()
+	}
+	for _, group := range deleted {
+		fmt.Fprintf(a.out, "deleted %s\n", group)
+	}
+	return failed.join()
+}
+
+// deletedOffsets is what `group delete -t` tells about one group.
+type deletedOffsets struct {
+	Group      string           `json:"group"`
+	Partitions []groupPartition `json:"partitions"`
+}
+
+type groupPartition struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+}
+
+func (a *app) deleteGroupOffsets(ctx context.Context, adm *kadm.Client, groups, topics []string) error {
+	var failed failures
+	report := []deletedOffsets{}
+	for _, group := range groups {
+		committed, err := adm.FetchOffsets(ctx, group)
+		if err != nil {
+			failed = append(failed, refused("group "+group, err, ""))
+			continue
+		}
+		committed.KeepFunc(func(o kadm.OffsetResponse) bool { return o.At >= 0 && slices.Contains(topics, o.Topic) })
+		if len(committed) == 0 {
+			failed = append(failed, fmt.Errorf("group %s committed nothing for %s: `raftsman group describe %s` shows what it has", group, strings.Join(topics, ", "), group))
+			continue
+		}
+		results, err := adm.DeleteOffsets(ctx, group, committed.Partitions())
+		if err != nil {
+			failed = append(failed, refused("delete offsets of group "+group, err, ""))
+			continue
+		}
+		deleted := deletedOffsets{Group: group, Partitions: []groupPartition{}}
+		for _, topic := range sortedKeys(results) {
+			for _, partition := range sortedKeys(results[topic]) {
+				if err := results[topic][partition]; err != nil {
+					failed = append(failed, refused(fmt.Sprintf("delete offset of group %s in %s partition %d", group, topic, partition), err, ""))
+					continue
+				}
+				deleted.Partitions = append(deleted.Partitions, groupPartition{topic, partition})
+			}
+		}
+		report = append(report, deleted)
+	}
+	if a.json() {
+		if err := a.writeJSON(report); err != nil {
+			return err
+		}
+		return failed.join()
+	}
+	for _, d := range report {
+		fmt.Fprintf(a.out, "deleted the offsets of %s in %s\n", d.Group, plural(int64(len(d.Partitions)), "partition"))
+	}
+	return failed.join()
+}
+
+// isNoGroup tells whether an error says that a group does not exist.
+func isNoGroup(err error) bool { return errors.Is(err, kerr.GroupIDNotFound) }
