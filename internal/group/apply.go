@@ -26,6 +26,12 @@ func (m *Machine) Apply(r Record) {
 		m.applyOffset(r)
 	case *GroupRecord:
 		m.applyGroup(r)
+	case *ForeignRecord:
+		if r.Gone {
+			delete(m.foreign, r.Group)
+		} else {
+			m.foreign[r.Group] = true
+		}
 	}
 }
 

@@ -129,7 +129,7 @@ type Commit struct {
 // CommitTopic is one topic of a Commit.
 type CommitTopic struct {
 	Topic      string
-	ID         kafka.TopicID // zero when the request names topics
+	ID         kafka.TopicID // the topic's present id
 	Partitions []CommitPartition
 }
 
@@ -153,9 +153,11 @@ type Fetch struct {
 	RequireStable bool
 }
 
-// FetchTopic asks for partitions of one topic.
+// FetchTopic asks for partitions of one topic. ID, when not zero, is the topic's present id: what was committed under another
+// id counts no more.
 type FetchTopic struct {
 	Topic      string
+	ID         kafka.TopicID
 	Partitions []int32
 }
 
@@ -177,6 +179,7 @@ type FetchedPartition struct {
 	Offset      kafka.Offset
 	LeaderEpoch kafka.Epoch
 	Metadata    string
+	TopicID     kafka.TopicID // of the topic in which it was committed; zero unknown
 	Code        kafka.Error
 }
 

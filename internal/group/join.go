@@ -9,6 +9,9 @@ import (
 
 // joinGroup is JoinGroup. A group that is not there is written down first, empty: then the member joins it.
 func (m *Machine) joinGroup(now time.Time, ticket Ticket, groupID string, g *group, c *Join) Effects {
+	if m.foreign[groupID] {
+		return reply(ticket, c.Fail(kafka.InconsistentGroupProtocol))
+	}
 	if g != nil {
 		e := Effects{}
 		m.admit(now, ticket, g, c, &e)

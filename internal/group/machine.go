@@ -73,12 +73,17 @@ type Machine struct {
 	timers timerQueue
 	open   map[kafka.ProducerID]map[openKey]stored // offsets of transactions that have not ended
 	seq    uint64                                  // counts applied offset records: the order of the log
+
+	foreign map[string]bool // groups of other protocols
 }
 
 // New returns a machine that has read nothing. Apply the log's records, then call Loaded. The bytes that random fills make
 // member ids.
 func New(cfg Config, random func([]byte)) *Machine {
-	return &Machine{cfg: cfg, random: random, groups: map[string]*group{}, open: map[kafka.ProducerID]map[openKey]stored{}}
+	return &Machine{
+		cfg: cfg, random: random, groups: map[string]*group{}, foreign: map[string]bool{},
+		open: map[kafka.ProducerID]map[openKey]stored{},
+	}
 }
 
 // Check refuses a command that no state of the group could make right: nil when it may be handled.

@@ -104,7 +104,8 @@ func (m *Machine) fetch(g *group, c *Fetch) *FetchReply {
 	for i, t := range c.Topics {
 		answer.Topics[i] = FetchedTopic{Topic: t.Topic, Partitions: make([]FetchedPartition, len(t.Partitions))}
 		for j, p := range t.Partitions {
-			answer.Topics[i].Partitions[j] = g.fetched(kafka.TopicPartition{Topic: t.Topic, Partition: p}, c.RequireStable)
+			f := g.fetched(kafka.TopicPartition{Topic: t.Topic, Partition: p}, c.RequireStable)
+			answer.Topics[i].Partitions[j] = f.unless(t.ID)
 		}
 	}
 	return answer
@@ -135,9 +136,17 @@ func (g *group) fetched(tp kafka.TopicPartition, stable bool) FetchedPartition {
 		return f
 	}
 	if s, ok := g.offsets[tp.Topic][tp.Partition]; ok {
-		f.Offset, f.LeaderEpoch, f.Metadata = s.Offset, s.LeaderEpoch, s.Metadata
+		f.Offset, f.LeaderEpoch, f.Metadata, f.TopicID = s.Offset, s.LeaderEpoch, s.Metadata, s.TopicID
 	}
 	return f
+}
+
+// unless drops what was committed in a topic that had the same name before: its offsets mean nothing in the new one.
+func (f FetchedPartition) unless(present kafka.TopicID) FetchedPartition {
+	if f.TopicID.IsZero() || present.IsZero() || f.TopicID == present {
+		return f
+	}
+	return FetchedPartition{Partition: f.Partition, Offset: kafka.NoOffset, LeaderEpoch: kafka.NoEpoch}
 }
 
 // deleteOffsets is OffsetDelete: topics that members read keep their offsets.
@@ -168,7 +177,7 @@ func (m *Machine) deleteOffsets(ticket Ticket, g *group, c *DeleteOffsets) Effec
 // deleteGroup is DeleteGroups of one group.
 func (m *Machine) deleteGroup(ticket Ticket, g *group) Effects {
 	switch {
-	case g == nil:
+	case g == nil || m.foreign[g.id]:
 		return reply(ticket, &DeleteReply{Code: kafka.GroupIdNotFound})
 	case g.state != Empty:
 		return reply(ticket, &DeleteReply{Code: kafka.NonEmptyGroup})
@@ -235,7 +244,7 @@ func (m *Machine) Expire(now time.Time) Effects {
 	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
 		g := m.groups[id]
 		since, may := g.expirySince()
-		if !may {
+		if !may || m.foreign[id] {
 			continue
 		}
 		kept := len(g.unstable)

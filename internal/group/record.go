@@ -2,7 +2,8 @@ package group
 
 import "github.com/raftsman/raftsman/internal/kafka"
 
-// Record is one record of __consumer_offsets that the machine writes and reads: an [OffsetRecord] or a [GroupRecord].
+// Record is one record of __consumer_offsets that the machine reads: an [OffsetRecord], a [GroupRecord] or a [ForeignRecord].
+// It writes the first two.
 type Record interface{ record() }
 
 // OffsetRecord says which offset a group has committed in a partition; a nil Value removes it.
@@ -51,5 +52,13 @@ type Member struct {
 	Assignment         []byte
 }
 
-func (*OffsetRecord) record() {}
-func (*GroupRecord) record()  {}
+// ForeignRecord says that a group uses another protocol than the classic one, or does so no more: Kafka refuses to load a
+// partition in which one group is of two kinds.
+type ForeignRecord struct {
+	Group string
+	Gone  bool
+}
+
+func (*OffsetRecord) record()  {}
+func (*GroupRecord) record()   {}
+func (*ForeignRecord) record() {}
