@@ -73,7 +73,8 @@ func Admit(b []byte, r Rules) (Admitted, error) {
 	if err := batch.admitHeader(&r); err != nil {
 		return Admitted{}, err
 	}
-	w := walk{batch: batch, rules: &r, maxMs: noTimestamp}
+	w := walk{batch: batch, rules: r, maxMs: noTimestamp}
+	w.oldestMs, w.newestMs = r.window()
 	if err := w.run(); err != nil {
 		return Admitted{}, err
 	}
@@ -171,12 +172,14 @@ func (b Batch) admitHeader(r *Rules) error {
 
 // walk looks at every record of a batch.
 type walk struct {
-	batch      Batch
-	rules      *Rules
-	scan       scanner
-	maxMs      int64
-	disordered bool // the offset deltas are not 0, 1, 2…
-	invalid    *Invalid
+	batch Batch
+	rules Rules
+	scan  scanner
+	maxMs int64
+	// Timestamps between these two need no closer look: judge decides about the others.
+	oldestMs, newestMs int64
+	disordered         bool // the offset deltas are not 0, 1, 2…
+	invalid            *Invalid
 }
 
 // skimBytes is the length from which a record that lies in more than one piece is read field by field instead of gathered.
@@ -198,19 +201,27 @@ func (w *walk) run() error {
 	base, appendMs := w.batch.BaseTimestampMs(), w.batch.MaxTimestampMs()
 	stamped := w.batch.LogAppendTime()
 	for i := range w.batch.Count() {
-		f, err := w.next(bodyMax)
-		if err != nil {
-			return w.refuse(err)
+		delta, offset, hasKey, n := quick(w.scan.buf)
+		if n > 0 && n <= int(bodyMax) {
+			w.scan.buf = w.scan.buf[n:]
+		} else {
+			f, err := w.next(bodyMax)
+			if err != nil {
+				return w.refuse(err)
+			}
+			delta, offset, hasKey = f.timestampDelta, f.offsetDelta, f.key != nil
 		}
-		ms := base + f.timestampDelta
+		ms := base + delta
 		if stamped {
 			ms = appendMs
 		}
 		w.maxMs = max(w.maxMs, ms)
-		if f.offsetDelta != i {
+		if offset != i {
 			w.disordered = true
 		}
-		w.judge(i, ms, f.key != nil, stamped)
+		if !hasKey && w.rules.Compacted || stamped || ms < w.oldestMs || ms > w.newestMs {
+			w.judge(i, ms, hasKey, stamped)
+		}
 	}
 	if !w.scan.end() {
 		return w.refuse(errRecordsMore)
@@ -222,6 +233,19 @@ func (w *walk) run() error {
 		return w.invalid
 	}
 	return nil
+}
+
+// window returns timestamps between which every record is surely young and old enough; the bounds themselves and beyond are
+// for judge, whose arithmetic is Kafka's.
+func (r *Rules) window() (oldestMs, newestMs int64) {
+	if r.LogAppendTime {
+		return math.MinInt64, math.MaxInt64
+	}
+	oldestMs = 0
+	if r.BeforeMaxMs < r.NowMs {
+		oldestMs = r.NowMs - max(r.BeforeMaxMs, 0) + 1
+	}
+	return oldestMs, r.NowMs
 }
 
 // next reads one record.
@@ -250,7 +274,7 @@ func (w *walk) next(bodyMax int32) (fields, error) {
 
 // judge applies the rules to one record.
 func (w *walk) judge(i int32, ms int64, hasKey, stamped bool) {
-	r := w.rules
+	r := &w.rules
 	if r.Compacted && !hasKey {
 		w.reject(kafka.InvalidRecord, i, "a compacted topic takes no record without a key")
 		return

@@ -154,6 +154,56 @@ func (s *scanner) varlong() (value int64, size int, ok bool) {
 	return 0, size, false
 }
 
+// quick reads the record at the front of b: its length, and the body as parse does, but only what admission asks of it. It
+// returns n = 0 where the record is not whole, not sound, or has headers: those go the long way, which finds out.
+func quick(b []byte) (timestampDelta int64, offsetDelta int32, hasKey bool, n int) {
+	length, at := zig(b, 0)
+	if length < 6 || at > len(b) || int(length) > len(b)-at {
+		return 0, 0, false, 0
+	}
+	body := b[at : at+int(length)]
+	delta, i := zig64(body, 1)
+	offsetDelta, i = zig(body, i)
+	keySize, i := zig(body, i)
+	valueSize, i := zig(body, i+int(max(keySize, 0)))
+	headers, i := zig(body, i+int(max(valueSize, 0)))
+	if headers != 0 || i != len(body) {
+		return 0, 0, false, 0
+	}
+	return delta, offsetDelta, keySize >= 0, at + len(body)
+}
+
+// zig reads a zigzag varint at a place of b and returns where it ends: beyond b's end when there is none.
+func zig(b []byte, at int) (int32, int) {
+	if uint(at) < uint(len(b)) {
+		b := b[at:]
+		if b[0] < 0x80 {
+			return int32(b[0]>>1) ^ -int32(b[0]&1), at + 1
+		}
+		if len(b) > 1 && b[1] < 0x80 {
+			u := uint32(b[0]&0x7f) | uint32(b[1])<<7
+			return int32(u>>1) ^ -int32(u&1), at + 2
+		}
+		if value, n := varint32(b); n > 0 {
+			return value, at + n
+		}
+	}
+	return 0, len(b) + 1
+}
+
+func zig64(b []byte, at int) (int64, int) {
+	if uint(at) < uint(len(b)) {
+		b := b[at:]
+		if b[0] < 0x80 {
+			return int64(b[0]>>1) ^ -int64(b[0]&1), at + 1
+		}
+		if value, n := varint64(b); n > 0 {
+			return value, at + n
+		}
+	}
+	return 0, len(b) + 1
+}
+
 // varint32 reads a zigzag varint at the front of b; it returns 0 for the length when there is none.
 func varint32(b []byte) (value int32, size int) {
 	if len(b) > 0 && b[0] < 0x80 {
