@@ -26,7 +26,7 @@ type Image struct {
 
 	topics     tree[string, *Topic]
 	topicIDs   tree[kafka.TopicID, *Topic]
-	collisions tree[string, int] // how many topics have a name that reads so with '.' as '_'
+	collisions tree[string, []string] // the names of topics that read so with '.' as '_'
 	partitions int
 	brokers    []*Broker // by id
 	configs    tree[Resource, map[string]string]
@@ -49,7 +49,7 @@ func NewImage(clusterID string) *Image {
 		clusterID: clusterID, offset: kafka.NoOffset, epoch: 0, controller: kafka.NoNode,
 		topics:     newTree[string, *Topic](strings.Compare),
 		topicIDs:   newTree[kafka.TopicID, *Topic](compareIDs),
-		collisions: newTree[string, int](strings.Compare),
+		collisions: newTree[string, []string](strings.Compare),
 		configs:    newTree[Resource, map[string]string](compareResources),
 		features:   map[string]int16{},
 		kept:       newTree[string, keptRecord](strings.Compare),
@@ -91,8 +91,8 @@ type Broker struct {
 	Features             []FeatureRange
 	LogDirs              []kafka.UUID
 	CordonedDirs         []kafka.UUID // nil until the broker has told them
-	cordonedKnown        bool
-	migrating            bool
+
+	migrating bool // from ZooKeeper; only in logs of old
 }
 
 // Endpoint is an address that a broker or controller advertises.

@@ -1,0 +1,143 @@
+package meta
+
+import (
+	"slices"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/sysrecord"
+)
+
+// DecideRegister returns what makes a starting broker known: its registration, still fenced, which becomes its broker epoch
+// and therefore must be appended at offset; the partitions that it leads from now on; and the end of its fencing. A partition
+// without a leader is led if the broker is in sync or eligible. After an unclean stop every partition that it led already
+// gets a new leader epoch too: what its log lost must not stand under an epoch that readers have seen.
+func DecideRegister(im *Image, reg Registration, offset kafka.Offset) []Entry {
+	b := Broker{
+		ID: reg.ID, Epoch: kafka.BrokerEpoch(offset), Incarnation: reg.Incarnation, Fenced: true, Rack: reg.Rack,
+		Endpoints: reg.Endpoints, Features: reg.Features, LogDirs: reg.LogDirs,
+	}
+	if im.level() >= levelCordonedDirs {
+		b.CordonedDirs = []kafka.UUID{}
+	}
+	entries := []Entry{{Record: b.record(), Version: im.registerBrokerVersion()}}
+	entries = append(entries, takeLeads(im, reg)...)
+	unfence := &sysrecord.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch, Fenced: -1}
+	return append(entries, Entry{Record: unfence})
+}
+
+// takeLeads returns the leader changes that a starting broker brings.
+func takeLeads(im *Image, reg Registration) []Entry {
+	version := im.partitionRecordVersion()
+	var entries []Entry
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			if change := t.Partitions[i].takeLead(reg); change != nil {
+				change.TopicID, change.PartitionID = t.ID, int32(i)
+				entries = append(entries, Entry{Record: change, Version: version})
+			}
+		}
+	}
+	return entries
+}
+
+func (p *Partition) takeLead(reg Registration) *sysrecord.PartitionChangeRecord {
+	leads := p.Leader == reg.ID
+	if leads && !reg.Unclean || !leads && p.Leader != kafka.NoNode {
+		return nil
+	}
+	inSync, eligible := slices.Contains(p.ISR, reg.ID), slices.Contains(p.ELR, reg.ID)
+	if !leads && !inSync && !eligible {
+		return nil
+	}
+	change := sysrecord.NewPartitionChangeRecord()
+	change.Leader = reg.ID
+	if !inSync && eligible {
+		change.ISR = append(slices.Clone(p.ISR), reg.ID)
+		change.EligibleLeaderReplicas = slices.DeleteFunc(slices.Clone(p.ELR), func(id kafka.NodeID) bool { return id == reg.ID })
+	}
+	return change
+}
+
+// DecideUnregister removes a broker that is not coming back. It leads nothing then: partitions that only it had in sync have
+// no leader.
+func DecideUnregister(im *Image, id kafka.NodeID) ([]Entry, error) {
+	b, registered := im.Broker(id)
+	if !registered {
+		return nil, kafka.Refuse(kafka.BrokerIdNotRegistered, "Broker ID %d is not currently registered", id)
+	}
+	entries := leave(im, id)
+	return append(entries, Entry{Record: &sysrecord.UnregisterBrokerRecord{BrokerID: id, BrokerEpoch: b.Epoch}}), nil
+}
+
+// leave takes a broker out of the in-sync sets and hands its partitions to others in sync. The last one in sync stays in the
+// set: it alone has everything.
+func leave(im *Image, id kafka.NodeID) []Entry {
+	version := im.partitionRecordVersion()
+	var entries []Entry
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			if p.Leader != id && !slices.Contains(p.ISR, id) {
+				continue
+			}
+			change := sysrecord.NewPartitionChangeRecord()
+			change.TopicID, change.PartitionID = t.ID, int32(i)
+			others := slices.DeleteFunc(slices.Clone(p.ISR), func(other kafka.NodeID) bool { return other == id })
+			if len(others) > 0 && len(others) < len(p.ISR) {
+				change.ISR = others
+			}
+			if p.Leader == id {
+				change.Leader = bestLeader(im, p.Replicas, others)
+			}
+			if change.ISR == nil && change.Leader == leaderUnchanged {
+				continue
+			}
+			entries = append(entries, Entry{Record: change, Version: version})
+		}
+	}
+	return entries
+}
+
+// bestLeader is the first replica in order of preference that is in sync and alive.
+func bestLeader(im *Image, replicas, inSync []kafka.NodeID) kafka.NodeID {
+	for _, id := range replicas {
+		if slices.Contains(inSync, id) && im.Alive(id) {
+			return id
+		}
+	}
+	return kafka.NoNode
+}
+
+// DecideController returns the registration of this node as a controller, which Kafka expects to find from 3.7-IV0 on, or
+// nothing below that level.
+func DecideController(im *Image, id kafka.NodeID, incarnation kafka.UUID, endpoints []Endpoint) []Entry {
+	if im.level() < levelControllers {
+		return nil
+	}
+	r := sysrecord.NewRegisterControllerRecord()
+	r.ControllerID, r.IncarnationID = id, incarnation
+	for _, e := range endpoints {
+		r.EndPoints = append(r.EndPoints, sysrecord.RegisterControllerRecordControllerEndpoint{
+			Name: e.Name, Host: e.Host, Port: e.Port, SecurityProtocol: securityNumber(e.Security),
+		})
+	}
+	for _, f := range SupportedFeatures() {
+		r.Features = append(r.Features, sysrecord.RegisterControllerRecordControllerFeature{
+			Name: f.Name, MinSupportedVersion: f.Min, MaxSupportedVersion: f.Max,
+		})
+	}
+	return []Entry{{Record: r}}
+}
+
+// ProducerIDBlock is how many producer ids a broker takes at once.
+const ProducerIDBlock = 1000
+
+// DecideProducerIDs hands the next block of producer ids to a broker: first is the block's first id.
+func DecideProducerIDs(im *Image, id kafka.NodeID, epoch kafka.BrokerEpoch) (entries []Entry, first kafka.ProducerID, err error) {
+	first = im.NextProducerID()
+	if first > 1<<63-1-ProducerIDBlock {
+		return nil, kafka.NoProducer, kafka.UnknownServerError
+	}
+	r := &sysrecord.ProducerIdsRecord{BrokerID: id, BrokerEpoch: epoch, NextProducerID: first + ProducerIDBlock}
+	return []Entry{{Record: r}}, first, nil
+}

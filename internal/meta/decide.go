@@ -1,0 +1,44 @@
+package meta
+
+import (
+	"math/rand/v2"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// What one request may do to the metadata at most, as in Kafka.
+const (
+	requestPartitionsMax = 10_000
+	requestRecordsMax    = 10_000
+)
+
+// Env is what decisions need beside the image: chance, defaults and the rules of configurations.
+type Env struct {
+	Random *rand.Rand // placement begins anywhere
+	NewID  func() kafka.UUID
+
+	Partitions        int32 // num.partitions
+	ReplicationFactor int16 // default.replication.factor
+
+	Configs ConfigRules
+}
+
+// ConfigRules is what the table of configurations knows. Errors are what the client is told: a kafka.Error or a
+// *kafka.Refusal.
+type ConfigRules interface {
+	// Validate judges what a resource would have in all. Of a broker, only the changed names are judged, and whether they may
+	// change while it runs.
+	Validate(r Resource, changed []string, all map[string]string) error
+	// ListDefault returns the built-in default of a key of list type, to which APPEND and SUBTRACT of an unset key apply, and
+	// false for a key of another type.
+	ListDefault(kind ResourceType, name string) (string, bool)
+}
+
+// tooMany refuses a whole request that would do too much at once.
+func tooMany(what string) *kafka.Refusal {
+	return kafka.Refuse(kafka.PolicyViolation, "Excessively large number of %s per request: at most %d are allowed.", what, requestPartitionsMax)
+}
+
+func tooManyRecords() *kafka.Refusal {
+	return kafka.Refuse(kafka.PolicyViolation, "Unable to perform excessively large batch operation: at most %d metadata records are allowed per request.", requestRecordsMax)
+}

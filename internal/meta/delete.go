@@ -1,0 +1,64 @@
+package meta
+
+import (
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/sysrecord"
+)
+
+// What Kafka says of a topic that is not there.
+const (
+	noSuchTopic   = "This server does not host this topic-partition."
+	noSuchTopicID = "This server does not host this topic ID."
+)
+
+// DecideDeleteTopics judges each name and id by itself; a repeated one is refused once and deletes nothing.
+func DecideDeleteTopics(im *Image, cmd DeleteTopics) ([]Entry, []DeleteResult) {
+	var results []DeleteResult
+	var entries []Entry
+	remove := func(t *Topic, result DeleteResult) {
+		entries = append(entries, Entry{Record: &sysrecord.RemoveTopicRecord{TopicID: t.ID}})
+		results = append(results, result)
+	}
+	ids, names := counts(cmd.IDs), counts(cmd.Names)
+	for _, name := range cmd.Names {
+		t, exists := im.Topic(name)
+		switch {
+		case names[name] == 0: // a repetition that was answered
+		case names[name] > 1:
+			results = append(results, DeleteResult{Name: name, Err: kafka.Refuse(kafka.InvalidRequest, "Duplicate topic name.")})
+		case !exists:
+			results = append(results, DeleteResult{Name: name, Err: kafka.Refuse(kafka.UnknownTopicOrPartition, noSuchTopic)})
+		case ids[t.ID] > 0:
+			err := kafka.Refuse(kafka.InvalidRequest, "The provided topic name maps to an ID that was already supplied.")
+			results = append(results, DeleteResult{Name: name, ID: t.ID, Err: err})
+			ids[t.ID] = 0
+		default:
+			remove(t, DeleteResult{Name: name, ID: t.ID})
+		}
+		names[name] = 0
+	}
+	for _, id := range cmd.IDs {
+		t, exists := im.TopicByID(id)
+		switch {
+		case ids[id] == 0:
+		case id.IsZero():
+			results = append(results, DeleteResult{Err: kafka.Refuse(kafka.InvalidRequest, "Neither topic name nor id were specified.")})
+		case ids[id] > 1:
+			results = append(results, DeleteResult{ID: id, Err: kafka.Refuse(kafka.InvalidRequest, "Duplicate topic id.")})
+		case !exists:
+			results = append(results, DeleteResult{ID: id, Err: kafka.Refuse(kafka.UnknownTopicId, noSuchTopicID)})
+		default:
+			remove(t, DeleteResult{ID: id})
+		}
+		ids[id] = 0
+	}
+	return entries, results
+}
+
+func counts[T comparable](items []T) map[T]int {
+	n := map[T]int{}
+	for _, item := range items {
+		n[item]++
+	}
+	return n
+}
