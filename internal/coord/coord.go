@@ -3,8 +3,16 @@
 package coord
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/group"
@@ -40,9 +48,273 @@ type Options struct {
 	RetentionCheck time.Duration
 	// CommitTimeout is how long an answer waits for its records to be committed: offset.commit.timeout.ms.
 	CommitTimeout time.Duration
-	// LoadGrace is how long requests wait for a shard that loads before they are told COORDINATOR_LOAD_IN_PROGRESS.
+	// LoadGrace is how long requests wait for a shard that loads before they are told COORDINATOR_LOAD_IN_PROGRESS: most
+	// loads are over sooner than a client would ask again.
 	LoadGrace time.Duration
-	Log       *slog.Logger
-	Now       func() time.Time
-	Random    func([]byte)
+	// BatchBytesMax is the largest batch that the topic takes, unless it says otherwise itself: message.max.bytes.
+	BatchBytesMax int
+	Log           *slog.Logger
+	Now           func() time.Time
+	Random        func([]byte)
+}
+
+// Coordinator answers for the groups whose partition of __consumer_offsets this node leads. It is safe for concurrent use.
+type Coordinator struct {
+	opts  Options
+	view  atomic.Pointer[view] // what Do reads
+	stop  context.Context      // ends when Close begins
+	end   context.CancelFunc
+	loads chan struct{} // limits how many shards load at once: loading is reading the disk
+
+	mu      sync.Mutex // guards what follows and changes of view; held for memory only
+	closed  bool
+	image   *meta.Image    // the last that Apply was given
+	running sync.WaitGroup // loads and executors
+	making  *creation
+	sweep   *time.Timer // looks for expired offsets
+}
+
+// view is an immutable list of the shards here, by partition.
+type view struct {
+	partitions int32 // of __consumer_offsets; 0 while there is none
+	bytesMax   int   // the topic's limit for a batch
+	shards     []*shard
+}
+
+// loadsAtOnce is how many partitions are loaded in parallel.
+const loadsAtOnce = 4
+
+// New returns a Coordinator of nothing: Apply tells it what to host. Options left at zero are Kafka's defaults.
+func New(opts Options) *Coordinator {
+	opts.fill()
+	c := &Coordinator{opts: opts, loads: make(chan struct{}, loadsAtOnce)}
+	c.stop, c.end = context.WithCancel(context.Background())
+	c.view.Store(&view{bytesMax: opts.BatchBytesMax})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sweep = time.AfterFunc(opts.RetentionCheck, c.expire)
+	return c
+}
+
+func (o *Options) fill() {
+	o.RetentionCheck = cmp.Or(o.RetentionCheck, 10*time.Minute)
+	o.CommitTimeout = cmp.Or(o.CommitTimeout, 5*time.Second)
+	o.LoadGrace = cmp.Or(o.LoadGrace, 500*time.Millisecond)
+	o.BatchBytesMax = cmp.Or(o.BatchBytesMax, 1_048_588)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Random == nil {
+		o.Random = func(b []byte) { _, _ = rand.Read(b) } // crypto/rand never fails
+	}
+}
+
+// Do lets the group's shard decide a command. reply is called exactly once, from any goroutine, perhaps before Do returns, and
+// must not block. The command is borrowed until then.
+func (c *Coordinator) Do(groupID string, cmd group.Command, reply func(group.Reply)) {
+	if refused := c.opts.Group.Check(groupID, cmd); refused != nil {
+		reply(refused)
+		return
+	}
+	s := c.shardOf(groupID)
+	if s == nil || !s.post(event{kind: commandEvent, group: groupID, cmd: cmd, reply: reply}) {
+		reply(cmd.Fail(kafka.NotCoordinator))
+	}
+}
+
+func (c *Coordinator) shardOf(groupID string) *shard {
+	v := c.view.Load()
+	if v.partitions == 0 {
+		return nil
+	}
+	return v.shards[kafka.PartitionFor(groupID, v.partitions)]
+}
+
+// List hands all groups that this node answers for to reply, by name; COORDINATOR_LOAD_IN_PROGRESS when some are not known yet.
+func (c *Coordinator) List(reply func([]group.Listed, kafka.Error)) {
+	l := &listing{left: 1, reply: reply}
+	for _, s := range c.view.Load().shards {
+		if s == nil {
+			continue
+		}
+		l.expect()
+		if !s.post(event{kind: listEvent, list: l.add}) {
+			l.add(nil, kafka.None)
+		}
+	}
+	l.add(nil, kafka.None)
+}
+
+// listing gathers the groups of all shards.
+type listing struct {
+	mu    sync.Mutex // guards all below
+	left  int
+	found []group.Listed
+	code  kafka.Error
+	reply func([]group.Listed, kafka.Error)
+}
+
+func (l *listing) expect() {
+	l.mu.Lock()
+	l.left++
+	l.mu.Unlock()
+}
+
+func (l *listing) add(groups []group.Listed, code kafka.Error) {
+	l.mu.Lock()
+	l.found = append(l.found, groups...)
+	if code != kafka.None {
+		l.code, l.found = code, nil
+	}
+	l.left--
+	done := l.left == 0
+	l.mu.Unlock()
+	if done {
+		slices.SortFunc(l.found, func(a, b group.Listed) int { return strings.Compare(a.Group, b.Group) })
+		l.reply(l.found, l.code)
+	}
+}
+
+// Apply follows the metadata: it loads shards for partitions that this node now leads, drops those that it leads no more, and
+// removes what groups have committed in topics that were deleted. The partitions must have followed before.
+func (c *Coordinator) Apply(old, now *meta.Image) {
+	c.follow(func() *meta.Image { c.image = now; return now })
+	if deleted := deletedTopics(old, now); len(deleted) > 0 {
+		for _, s := range c.view.Load().shards {
+			if s != nil {
+				s.postAsync(event{kind: deletedEvent, names: deleted})
+			}
+		}
+	}
+}
+
+// follow makes the shards what the image and the partitions say. It takes the image while it holds the lock.
+func (c *Coordinator) follow(image func() *meta.Image) {
+	c.mu.Lock()
+	now := image()
+	if c.closed || now == nil {
+		c.mu.Unlock()
+		return
+	}
+	before := c.view.Load()
+	next := &view{bytesMax: c.bytesMax(now)}
+	if t, ok := now.Topic(OffsetsTopic); ok {
+		next.partitions = int32(len(t.Partitions))
+	}
+	next.shards = make([]*shard, next.partitions)
+	var dropped, started []*shard
+	for p := range next.partitions {
+		tp := kafka.TopicPartition{Topic: OffsetsTopic, Partition: p}
+		epoch, leads := c.opts.Partitions.Leads(tp)
+		var s *shard
+		if int(p) < len(before.shards) {
+			s = before.shards[p]
+		}
+		if s != nil && (!leads || s.epoch != epoch || s.failed.Load()) {
+			dropped, s = append(dropped, s), nil
+		}
+		if s == nil && leads {
+			s = newShard(c, tp, epoch)
+			started = append(started, s)
+		}
+		next.shards[p] = s
+	}
+	for i := int(next.partitions); i < len(before.shards); i++ {
+		if before.shards[i] != nil {
+			dropped = append(dropped, before.shards[i])
+		}
+	}
+	c.view.Store(next)
+	c.mu.Unlock()
+	for _, s := range dropped {
+		s.postAsync(event{kind: closeEvent, code: kafka.NotCoordinator})
+	}
+	for _, s := range started {
+		c.start(s.load)
+	}
+}
+
+func (c *Coordinator) bytesMax(im *meta.Image) int {
+	if text, ok := im.Config(meta.Resource{Type: meta.TopicResource, Name: OffsetsTopic})["max.message.bytes"]; ok {
+		if n, err := strconv.Atoi(text); err == nil {
+			return n
+		}
+	}
+	return c.opts.BatchBytesMax
+}
+
+// deletedTopics lists the names of topics that are no more, under their id.
+func deletedTopics(old, now *meta.Image) []string {
+	if old == nil || old.TopicCount() < now.TopicCount() {
+		return nil // nothing deletes and creates in one step
+	}
+	var names []string
+	for t := range old.Topics() {
+		if _, there := now.TopicByID(t.ID); !there && t.Name != OffsetsTopic {
+			names = append(names, t.Name)
+		}
+	}
+	return names
+}
+
+// again loads a shard's partition anew, if this node still leads it, when the shard has failed.
+func (c *Coordinator) again() { c.follow(func() *meta.Image { return c.image }) }
+
+// expire lets all shards look for expired offsets.
+func (c *Coordinator) expire() {
+	for _, s := range c.view.Load().shards {
+		if s != nil {
+			s.post(event{kind: expireEvent})
+		}
+	}
+	c.mu.Lock()
+	if !c.closed {
+		c.sweep.Reset(c.opts.RetentionCheck)
+	}
+	c.mu.Unlock()
+}
+
+// start runs work on a goroutine that Close waits for. It returns false when Close has begun.
+func (c *Coordinator) start(work func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.running.Go(work)
+	return true
+}
+
+// Close answers all that wait with NOT_COORDINATOR, at once, and ends when nothing of the Coordinator runs any more.
+func (c *Coordinator) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	c.sweep.Stop()
+	c.mu.Unlock()
+	c.end()
+	v := c.view.Swap(&view{})
+	for _, s := range v.shards {
+		if s != nil {
+			s.post(event{kind: closeEvent, code: kafka.NotCoordinator})
+		}
+	}
+	done := make(chan struct{})
+	go func() { // ends with what it waits for
+		for _, s := range v.shards {
+			if s != nil {
+				<-s.ended
+			}
+		}
+		c.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close coordinator: %w", ctx.Err())
+	}
 }

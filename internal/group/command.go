@@ -6,8 +6,8 @@ import "github.com/raftsman/raftsman/internal/kafka"
 // [Sent], from this Handle or from a later one: a JoinGroup is answered when its round completes.
 type Ticket uint64
 
-// Command is a request to one group. Byte slices and strings are borrowed until Handle returns: what the machine keeps, it
-// copies.
+// Command is a request to one group. Byte slices are borrowed until Handle returns: what the machine keeps, it copies. Strings
+// may be kept.
 type Command interface {
 	// Fail is the reply that says only that the request ended with a code.
 	Fail(code kafka.Error) Reply

@@ -1,7 +1,6 @@
 package group
 
 import (
-	"strings"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -93,7 +92,7 @@ func (m *Machine) hasRoom(g *group, known *member) bool {
 func (m *Machine) joinAgain(now time.Time, ticket Ticket, g *group, known *member, c *Join, e *Effects) {
 	if g.pending[c.MemberID] != nil && c.InstanceID == nil {
 		g.forget(c.MemberID)
-		m.addMember(now, ticket, g, strings.Clone(c.MemberID), c, e)
+		m.addMember(now, ticket, g, c.MemberID, c, e)
 		return
 	}
 	if code := g.validate(c.MemberID, c.InstanceID); code != kafka.None {
@@ -137,13 +136,12 @@ func (g *group) protocolTypeOrNil() *string {
 
 func newMember(g *group, id string, c *Join) *member {
 	member := &member{
-		id: id, clientID: strings.Clone(c.ClientID), clientHost: strings.Clone(c.ClientHost),
+		id: id, clientID: c.ClientID, clientHost: c.ClientHost,
 		rebalanceTimeout: millis(c.RebalanceTimeoutMs), sessionTimeout: millis(c.SessionTimeoutMs),
 		protocols: keepProtocols(c.Protocols),
 	}
 	if c.InstanceID != nil {
-		instance := strings.Clone(*c.InstanceID)
-		member.instanceID = &instance
+		member.instanceID = c.InstanceID
 	}
 	member.session = newTimer(sessionTimer, g, id)
 	return member
@@ -156,7 +154,7 @@ func (m *Machine) addMember(now time.Time, ticket Ticket, g *group, id string, c
 		g.initial.extend = true
 	}
 	if len(g.members) == 0 {
-		g.protocolType = strings.Clone(c.ProtocolType)
+		g.protocolType = c.ProtocolType
 	}
 	g.add(member)
 	// A new member cannot heartbeat while its JoinGroup is parked, and its client may give up and come again as another

@@ -31,9 +31,7 @@ func (m *Machine) commit(now time.Time, ticket Ticket, groupID string, g *group,
 	if c.RetentionMs >= 0 {
 		expires = now.UnixMilli() + c.RetentionMs
 	}
-	groupID = strings.Clone(groupID)
 	for _, t := range c.Topics {
-		topic := strings.Clone(t.Topic)
 		for _, p := range t.Partitions {
 			if p.Metadata != nil && javaLength(*p.Metadata) > m.cfg.OffsetMetadataMax {
 				answer.Codes = append(answer.Codes, kafka.OffsetMetadataTooLarge)
@@ -44,9 +42,9 @@ func (m *Machine) commit(now time.Time, ticket Ticket, groupID string, g *group,
 				Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, CommittedMs: now.UnixMilli(), ExpiresMs: expires, TopicID: t.ID,
 			}
 			if p.Metadata != nil {
-				value.Metadata = strings.Clone(*p.Metadata)
+				value.Metadata = *p.Metadata
 			}
-			e.Records = append(e.Records, &OffsetRecord{Group: groupID, Topic: topic, Partition: p.Partition, Value: value})
+			e.Records = append(e.Records, &OffsetRecord{Group: groupID, Topic: t.Topic, Partition: p.Partition, Value: value})
 		}
 	}
 	if len(e.Records) == 0 {

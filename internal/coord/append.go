@@ -1,0 +1,186 @@
+package coord
+
+import (
+	"errors"
+
+	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
+)
+
+// staging is offset commits that are decided but not appended yet: they go to the log as one batch.
+type staging struct {
+	batch   record.Builder
+	effects []group.Effects
+	scratch []byte
+}
+
+// recordOverhead bounds what a record takes in a batch beside its key and value.
+const recordOverhead = 32
+
+// add appends records to the batch.
+func (g *staging) add(records []group.Record, nowMs int64) {
+	for _, r := range records {
+		key := group.AppendKey(g.scratch[:0], r)
+		n := len(key)
+		all, ok := group.AppendValue(key, r)
+		g.scratch = all
+		if !ok {
+			g.batch.Add(all[:n], nil, nil, nowMs)
+			continue
+		}
+		g.batch.Add(all[:n:n], all[n:], nil, nowMs)
+	}
+}
+
+// measure is how many bytes the records take in a batch, at most.
+func (g *staging) measure(records []group.Record) int {
+	bytes := 0
+	for _, r := range records {
+		g.scratch, _ = group.AppendValue(group.AppendKey(g.scratch[:0], r), r)
+		bytes += len(g.scratch) + recordOverhead
+	}
+	return bytes
+}
+
+// gather carries out the effects of an offset commit, with others of its kind.
+func (s *shard) gather(e group.Effects) {
+	for _, sent := range e.Replies {
+		s.answer(sent)
+	}
+	if len(e.Records) == 0 {
+		return
+	}
+	size, limit := s.staged.measure(e.Records), s.c.view.Load().bytesMax
+	if size+record.HeaderBytes > limit {
+		s.settle(e, kafka.MessageTooLarge)
+		return
+	}
+	if s.staged.batch.Len()+size > limit {
+		s.flush()
+		if s.state != active {
+			return
+		}
+	}
+	s.staged.add(e.Records, s.c.opts.Now().UnixMilli())
+	s.staged.effects = append(s.staged.effects, e)
+}
+
+// flush appends the offset commits that have gathered.
+func (s *shard) flush() {
+	if s.state != active || len(s.staged.effects) == 0 {
+		return
+	}
+	effects := s.staged.effects
+	refused, ok := s.append(s.staged.batch.Build())
+	if !ok {
+		return
+	}
+	for _, e := range effects {
+		if refused == kafka.None {
+			s.apply(e.Records)
+		}
+		s.settle(e, refused)
+	}
+	clear(effects)
+	s.staged.effects = effects[:0]
+}
+
+// carryOut appends what effects want appended, applies it, and lets the machine finish.
+func (s *shard) carryOut(e group.Effects) {
+	for _, sent := range e.Replies {
+		s.answer(sent)
+	}
+	rest, limit := e.Records, s.c.view.Load().bytesMax
+	for len(rest) > 0 {
+		n := len(rest)
+		if e.Separable {
+			n = s.fitting(rest, limit)
+		}
+		if s.staged.measure(rest[:n])+record.HeaderBytes > limit {
+			s.settle(e, kafka.MessageTooLarge)
+			return
+		}
+		s.staged.add(rest[:n], s.c.opts.Now().UnixMilli())
+		refused, ok := s.append(s.staged.batch.Build())
+		if !ok {
+			return
+		}
+		if refused != kafka.None {
+			s.settle(e, refused)
+			return
+		}
+		s.apply(rest[:n])
+		rest = rest[n:]
+	}
+	if len(e.Records) > 0 {
+		s.settle(e, kafka.None)
+	}
+}
+
+// fitting is how many of the records go into one batch: at least one.
+func (s *shard) fitting(records []group.Record, limit int) int {
+	n, size := 0, record.HeaderBytes
+	for n < len(records) {
+		size += s.staged.measure(records[n : n+1])
+		if n > 0 && size > limit {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+func (s *shard) apply(records []group.Record) {
+	for _, r := range records {
+		s.machine.Apply(r)
+	}
+}
+
+// settle ends effects: their records are applied, or were refused.
+func (s *shard) settle(e group.Effects, refused kafka.Error) {
+	if refused != kafka.None {
+		refused = codeFor(nil, refused)
+	}
+	for _, sent := range s.machine.Settle(s.c.opts.Now(), e, refused).Replies {
+		s.answer(sent)
+	}
+}
+
+// append appends one batch. refused is why not a byte of it was written: then nothing has changed. When ok is false the shard
+// has ended: it is not known what was written.
+func (s *shard) append(batch record.Batch) (refused kafka.Error, ok bool) {
+	s.lastSeq++
+	seq := s.lastSeq
+	s.c.opts.Partitions.Append(s.tp, batch, func(_ kafka.Offset, err error) {
+		s.postAsync(event{kind: appendedEvent, seq: seq, err: err})
+	})
+	s.mu.Lock()
+	err, known := s.outcome[seq]
+	delete(s.outcome, seq)
+	s.mu.Unlock()
+	switch {
+	case !known:
+		return kafka.None, true
+	case err == nil:
+		s.committed(seq)
+		return kafka.None, true
+	case unwritten(err):
+		s.lastSeq--
+		code, _ := kafka.Answer(err)
+		return code, true
+	}
+	s.fail(err)
+	return kafka.None, false
+}
+
+// unwritten tells whether an error that Append reported before it returned says that nothing was written.
+func unwritten(err error) bool {
+	for _, code := range []kafka.Error{kafka.NotLeaderOrFollower, kafka.FencedLeaderEpoch, kafka.KafkaStorageError} {
+		if errors.Is(err, code) {
+			return false
+		}
+	}
+	code, _ := kafka.Answer(err)
+	return code != kafka.UnknownServerError
+}
