@@ -44,7 +44,7 @@ func (b *Broker) DescribeTopic(d Dynamic, overrides map[string]string) []Entry {
 	effective := topicResolver{b.With(d), overrides}
 	var entries []Entry
 	for _, k := range Keys(ScopeTopic) {
-		if k.Internal {
+		if _, ok := overrides[k.Name]; k.Internal && !ok {
 			continue
 		}
 		e := Entry{Name: k.Name, Value: show(effective.value(k.Name)), Source: SourceDefault, Type: k.Type, Doc: k.Doc}
@@ -121,12 +121,12 @@ func (b *Broker) DescribeGroup(d Dynamic, overrides map[string]string) []Entry {
 	effective := b.With(d)
 	var entries []Entry
 	for _, k := range Keys(ScopeGroup) {
-		if k.Internal {
+		if _, ok := overrides[k.Name]; k.Internal && !ok {
 			continue
 		}
 		e := Entry{Name: k.Name, Value: show(effective.inherited(k)), Source: SourceDefault, Type: k.Type, Doc: k.Doc}
 		if text, ok := overrides[k.Name]; ok {
-			e.Value = &text
+			e.Value = k.tidy(text)
 			e.Synonyms = append(e.Synonyms, Synonym{k.Name, e.Value, SourceGroup})
 		}
 		if len(k.Synonyms) > 0 {
@@ -148,7 +148,7 @@ func DescribeClientMetrics(overrides map[string]string) []Entry {
 	for _, k := range Keys(ScopeClientMetrics) {
 		e := Entry{Name: k.Name, Value: show(k.defaultValue()), Source: SourceDefault, Type: k.Type, Doc: k.Doc}
 		if text, ok := overrides[k.Name]; ok {
-			e.Value, e.Source = &text, SourceClientMetrics
+			e.Value, e.Source = k.tidy(text), SourceClientMetrics
 			e.Synonyms = []Synonym{{k.Name, e.Value, SourceClientMetrics}}
 		}
 		entries = append(entries, e)
@@ -244,6 +244,14 @@ func (b *Broker) defaultText(name string) (string, bool) {
 		return "", false
 	}
 	return k.Default, true
+}
+
+// tidy returns the text of a value as its type prints it, or as it is when it does not parse.
+func (k *Key) tidy(text string) *string {
+	if v, err := k.parse(text); err == nil {
+		return &v.text
+	}
+	return &text
 }
 
 // show returns the text of a value as DescribeConfigs has it.

@@ -47,11 +47,11 @@ func (c *kafkaClient) ask(req kmsg.Request) kmsg.Response {
 	}
 	var length [4]byte
 	if _, err := io.ReadFull(c.conn, length[:]); err != nil {
-		c.t.Fatalf("read the answer to key %d: %v", req.Key(), err)
+		c.t.Fatalf("read the answer to %+v: %v", req, err)
 	}
 	body := make([]byte, binary.BigEndian.Uint32(length[:]))
 	if _, err := io.ReadFull(c.conn, body); err != nil {
-		c.t.Fatalf("read the answer to key %d: %v", req.Key(), err)
+		c.t.Fatalf("read the answer to %+v: %v", req, err)
 	}
 	body = body[4:]
 	if req.IsFlexible() {
@@ -65,12 +65,12 @@ func (c *kafkaClient) ask(req kmsg.Request) kmsg.Response {
 }
 
 // kind is the type of a resource in requests.
-type kind = kmsg.ConfigResourceType
+type kind int8
 
 const (
-	topicKind         = kmsg.ConfigResourceTypeTopic
-	brokerKind        = kmsg.ConfigResourceTypeBroker
-	loggerKind        = kmsg.ConfigResourceTypeBrokerLogger
+	topicKind         = kind(2)
+	brokerKind        = kind(4)
+	loggerKind        = kind(8)
 	clientMetricsKind = kind(16)
 	groupKind         = kind(32)
 )
@@ -81,7 +81,7 @@ func (c *kafkaClient) alter(k kind, name string, ops []op, validateOnly bool) (i
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	req.Version, req.ValidateOnly = 1, validateOnly
 	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = k, name
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceType(k), name
 	for _, o := range ops {
 		e := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 		e.Name, e.Value, e.Op = o.Name, o.Value, kmsg.IncrementalAlterConfigOp(o.Op)
@@ -89,6 +89,27 @@ func (c *kafkaClient) alter(k kind, name string, ops []op, validateOnly bool) (i
 	}
 	req.Resources = append(req.Resources, r)
 	resp := c.ask(req).(*kmsg.IncrementalAlterConfigsResponse)
+	message := ""
+	if m := resp.Resources[0].ErrorMessage; m != nil {
+		message = *m
+	}
+	return resp.Resources[0].ErrorCode, message
+}
+
+// replace makes the ops all that is set, by the legacy AlterConfigs.
+func (c *kafkaClient) replace(k kind, name string, ops []op) (int16, string) {
+	c.t.Helper()
+	req := kmsg.NewPtrAlterConfigsRequest()
+	req.Version = 2
+	r := kmsg.NewAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceType(k), name
+	for _, o := range ops {
+		e := kmsg.NewAlterConfigsRequestResourceConfig()
+		e.Name, e.Value = o.Name, o.Value
+		r.Configs = append(r.Configs, e)
+	}
+	req.Resources = append(req.Resources, r)
+	resp := c.ask(req).(*kmsg.AlterConfigsResponse)
 	message := ""
 	if m := resp.Resources[0].ErrorMessage; m != nil {
 		message = *m
@@ -136,7 +157,7 @@ func (c *kafkaClient) describe(k kind, name string) []Entry {
 	req := kmsg.NewPtrDescribeConfigsRequest()
 	req.Version, req.IncludeSynonyms, req.IncludeDocumentation = 4, true, false
 	r := kmsg.NewDescribeConfigsRequestResource()
-	r.ResourceType, r.ResourceName = k, name
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceType(k), name
 	req.Resources = append(req.Resources, r)
 	resp := c.ask(req).(*kmsg.DescribeConfigsResponse)
 	if got := resp.Resources[0]; got.ErrorCode != 0 {

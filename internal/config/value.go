@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,7 +26,25 @@ func (k *Key) parse(text string) (value, error) {
 	if err != nil {
 		return v, err
 	}
-	return v, k.check.admit(k.Type, v)
+	if err := k.check.admit(k.Type, v); err != nil {
+		return v, err
+	}
+	return v.unique(k), nil
+}
+
+// unique returns a checked list without what comes twice: Kafka drops repeated items where it checks a list's items.
+func (v value) unique(k *Key) value {
+	if k.check.kind != listOf {
+		return v
+	}
+	var items []string
+	for _, item := range v.list {
+		if !slices.Contains(items, item) {
+			items = append(items, item)
+		}
+	}
+	v.list, v.text = items, strings.Join(items, ",")
+	return v
 }
 
 func parseType(t Type, text string) (value, error) {
@@ -44,15 +63,16 @@ func parseType(t Type, text string) (value, error) {
 		v.text = strings.ToLower(text)
 	case Short:
 		v.i, err = parseInt(text, 16)
+		v.text = strconv.FormatInt(v.i, 10)
 	case Int:
 		v.i, err = parseInt(text, 32)
+		v.text = strconv.FormatInt(v.i, 10)
 	case Long:
 		v.i, err = parseInt(text, 64)
+		v.text = strconv.FormatInt(v.i, 10)
 	case Double:
-		v.f, err = strconv.ParseFloat(strings.TrimRight(text, "dDfF"), 64)
-		if err != nil || strings.ContainsAny(text, "_xX") {
-			return v, fmt.Errorf("must be a number")
-		}
+		v.f, err = parseDouble(text)
+		v.text = formatDouble(v.f)
 	case List:
 		v.list = splitList(text)
 		v.text = strings.Join(v.list, ",")
@@ -73,6 +93,47 @@ func parseInt(text string, bits int) (int64, error) {
 		return 0, fmt.Errorf("must be a whole number from %d to %d", -limit-1, limit)
 	}
 	return i, nil
+}
+
+// parseDouble reads what Java's Double.parseDouble does: a suffix d or f and hexadecimal numbers are allowed, short words for
+// infinity are not.
+func parseDouble(text string) (float64, error) {
+	number := text
+	if n := len(text); n > 1 && strings.ContainsRune("dDfF", rune(text[n-1])) && (text[n-2] == '.' || isDigits(text[n-2:n-1])) {
+		number = text[:n-1]
+	}
+	word := strings.TrimLeft(number, "+-")
+	if word != "NaN" && word != "Infinity" && (word == "" || !strings.ContainsRune(".0123456789", rune(word[0]))) || strings.Contains(word, "_") {
+		return 0, fmt.Errorf("must be a number")
+	}
+	f, err := strconv.ParseFloat(number, 64)
+	if err != nil && !math.IsInf(f, 0) {
+		return 0, fmt.Errorf("must be a number")
+	}
+	return f, nil
+}
+
+// formatDouble writes a number as Java's Double.toString does: 0.5, 1.0E-5.
+func formatDouble(f float64) string {
+	size := math.Abs(f)
+	switch {
+	case math.IsNaN(f):
+		return "NaN"
+	case math.IsInf(f, 0):
+		return strings.TrimPrefix(strconv.FormatFloat(f, 'f', -1, 64), "+") + "inity"
+	case size == 0 || size >= 1e-3 && size < 1e7:
+		text := strconv.FormatFloat(f, 'f', -1, 64)
+		if !strings.Contains(text, ".") {
+			text += ".0"
+		}
+		return text
+	}
+	digits, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'e', -1, 64), "e")
+	if !strings.Contains(digits, ".") {
+		digits += ".0"
+	}
+	n, _ := strconv.Atoi(exponent) // FormatFloat wrote it
+	return digits + "E" + itoa(n)
 }
 
 // splitList cuts at commas with the space around them; an empty text is an empty list.
@@ -159,9 +220,6 @@ func (c check) admitNumber(t Type, v value) error {
 	if t != Double {
 		n = float64(v.i)
 	}
-	if math.IsNaN(n) {
-		return fmt.Errorf("must be a number")
-	}
 	switch {
 	case n < c.min:
 		return fmt.Errorf("must be at least %s", strconv.FormatFloat(c.min, 'f', -1, 64))
@@ -175,12 +233,10 @@ func (c check) admitList(items []string) error {
 	if len(items) == 0 && !c.emptyAllowed {
 		return fmt.Errorf("must not be empty")
 	}
-	for i, item := range items {
+	for _, item := range items {
 		switch {
 		case item == "":
 			return fmt.Errorf("must not have an empty item")
-		case slices.Contains(items[:i], item):
-			return fmt.Errorf("must not have %s twice", item)
 		case c.words != nil && !slices.Contains(c.words, item):
 			return fmt.Errorf("may hold only %s", strings.Join(c.words, ", "))
 		}
@@ -188,15 +244,15 @@ func (c check) admitList(items []string) error {
 	return nil
 }
 
-// admitThrottled takes *, none, or partition:broker pairs.
+// admitThrottled takes * or partition:broker pairs, between which Kafka lets empty items pass.
 func admitThrottled(items []string) error {
-	if len(items) == 1 && (items[0] == "*" || strings.EqualFold(items[0], "none")) {
+	if len(items) == 1 && items[0] == "*" {
 		return nil
 	}
 	for _, item := range items {
 		partition, broker, ok := strings.Cut(item, ":")
-		if !ok || !isDigits(partition) || !isDigits(broker) {
-			return fmt.Errorf("must be *, none, or a list of partition:broker such as 0:1,1:2")
+		if item != "" && (!ok || !isDigits(partition) || !isDigits(broker)) {
+			return fmt.Errorf("must be * or a list of partition:broker such as 0:1,1:2")
 		}
 	}
 	return nil
@@ -206,49 +262,46 @@ func isDigits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// admitShareReset takes latest, earliest, and by_duration: with an ISO 8601 duration that is not negative.
+// admitShareReset takes latest, earliest, and by_duration: with a duration of Java that is not negative.
 func admitShareReset(text string) error {
-	text = strings.ToLower(text)
 	if text == "latest" || text == "earliest" {
 		return nil
 	}
-	if duration, ok := strings.CutPrefix(text, "by_duration:"); ok && isDuration(duration) {
-		return nil
+	if duration, ok := strings.CutPrefix(text, "by_duration:"); ok {
+		if seconds, ok := parseDuration(duration); ok && seconds >= 0 {
+			return nil
+		}
 	}
 	return fmt.Errorf("must be latest, earliest, or by_duration: and a duration such as PT1H")
 }
 
-// isDuration tells whether s, in small letters, is a java.time.Duration that is not negative: pnDTnHnMn.nS.
-func isDuration(s string) bool {
-	s, ok := strings.CutPrefix(s, "p")
-	if !ok {
-		return false
+var durationPattern = regexp.MustCompile(`(?i)^([+-]?)P(?:([+-]?[0-9]+)D)?(T(?:([+-]?[0-9]+)H)?(?:([+-]?[0-9]+)M)?(?:([+-]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?$`)
+
+// parseDuration reads java.time.Duration's text, pnDTnHnMn.nS, as seconds.
+func parseDuration(text string) (seconds float64, ok bool) {
+	m := durationPattern.FindStringSubmatch(text)
+	if m == nil || strings.EqualFold(m[3], "T") || m[2]+m[4]+m[5]+m[6] == "" {
+		return 0, false
 	}
-	days, clock, timed := strings.Cut(s, "t")
-	parts := 0
-	if days != "" {
-		number, ok := strings.CutSuffix(days, "d")
-		if !ok || !isDigits(number) {
-			return false
-		}
-		parts++
-	}
-	if timed && clock == "" {
-		return false
-	}
-	for _, unit := range []string{"h", "m", "s"} {
-		number, rest, ok := strings.Cut(clock, unit)
-		if !ok {
+	for _, unit := range durationUnits {
+		if m[unit.group] == "" {
 			continue
 		}
-		if unit == "s" {
-			number, _, _ = strings.Cut(number, ".")
+		n, err := strconv.ParseInt(m[unit.group], 10, 64)
+		if err != nil {
+			return 0, false
 		}
-		if !isDigits(number) {
-			return false
-		}
-		clock = rest
-		parts++
+		seconds += float64(n) * unit.seconds
 	}
-	return clock == "" && parts > 0
+	if m[1] == "-" {
+		seconds = -seconds
+	}
+	const longest = 1 << 63
+	return seconds, math.Abs(seconds) < longest
 }
+
+// durationUnits are the numbers of durationPattern.
+var durationUnits = []struct {
+	group   int
+	seconds float64
+}{{2, 86400}, {4, 3600}, {5, 60}, {6, 1}}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+const minISR = "min.insync.replicas"
+
+// checkBrokerChange tells whether one broker, or all of them, may have exactly the next settings. Kafka answers InvalidRequest
+// to all of it, but for what eligible leader replicas forbid.
+func (b *Broker) checkBrokerChange(r Resource, next map[string]string) error {
+	forAll := r.Name == ""
+	if r.EligibleLeaders {
+		before, was := r.Current[minISR]
+		after, is := next[minISR]
+		switch {
+		case forAll && was && !is:
+			return kafka.Refuse(kafka.InvalidConfig, "%s of all brokers cannot be deleted while eligible leader replicas are on", minISR)
+		case !forAll && (was != is || before != after):
+			return nodeMinISRRefused()
+		}
+	}
+	for _, name := range sortedNames(next) {
+		if err := checkBrokerKey(name, next[name], forAll); err != nil {
+			return err
+		}
+	}
+	before := b.With(Dynamic{Cluster: r.Cluster, Node: r.Current})
+	after := b.With(Dynamic{Cluster: r.Cluster, Node: next})
+	if forAll {
+		before, after = b.With(Dynamic{Cluster: r.Current}), b.With(Dynamic{Cluster: next})
+	}
+	if err := checkThreads(before, after); err != nil {
+		return err
+	}
+	if faults := after.checkTogether(); len(faults) > 0 {
+		return kafka.Refuse(kafka.InvalidRequest, "%v", faults[0])
+	}
+	return nil
+}
+
+func nodeMinISRRefused() error {
+	return kafka.Refuse(kafka.InvalidConfig, "%s cannot be changed for one broker while eligible leader replicas are on", minISR)
+}
+
+// checkBrokerKey judges one dynamic setting by itself.
+func checkBrokerKey(name, text string, forAll bool) error {
+	k, ok := lookupBroker(name)
+	if !ok {
+		return nil // as Kafka, which keeps what it does not know for plug-ins
+	}
+	prefixed := k.Name != name
+	switch {
+	case name == "listeners":
+		return kafka.Refuse(kafka.InvalidRequest, "listeners cannot be changed while the broker runs")
+	case k.Mode == ReadOnly && !prefixed:
+		return kafka.Refuse(kafka.InvalidRequest, "configuration %s cannot be changed while the broker runs", name)
+	case k.ListenerOnly && !prefixed:
+		return kafka.Refuse(kafka.InvalidRequest, "configuration %s can be changed for one listener only, as listener.name.NAME.%s", name, name)
+	case k.Mode == PerBroker && forAll && !prefixed:
+		return kafka.Refuse(kafka.InvalidRequest, "configuration %s can only be set for one broker at a time", name)
+	}
+	v, err := validate(ScopeBroker, name, text)
+	if err != nil {
+		_, message := kafka.Answer(err)
+		return kafka.Refuse(kafka.InvalidRequest, "%s", message)
+	}
+	if (k.Type == Class || name == "metric.reporters") && v.text != "" && v.text != k.Default {
+		return kafka.Refuse(kafka.InvalidRequest, "invalid value %s for configuration %s: this broker does not run Java classes", text, name)
+	}
+	return nil
+}
+
+// threadCounts are the sizes of Kafka's thread pools. They do nothing here, but tools expect that they move by a factor of two
+// at most.
+var threadCounts = []string{
+	"background.threads", "log.cleaner.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers",
+}
+
+func checkThreads(before, after *Broker) error {
+	for _, name := range threadCounts {
+		was, is := before.resolved[name].i, after.resolved[name].i
+		if is != was && (is > 2*was || is < was/2) {
+			return kafka.Refuse(kafka.InvalidRequest, "%s is %d now: it can be changed to from %d to %d at once", name, was, was/2, 2*was)
+		}
+	}
+	return nil
+}
+
+// checkTogether returns what is wrong with keys that are right one by one.
+func (b *Broker) checkTogether() []error {
+	var faults []error
+	add := func(name, format string, args ...any) {
+		faults = append(faults, fault(name, b.resolved[name].text, format, args...))
+	}
+	if id := b.resolved["broker.id"].i; id >= 0 && id != b.resolved["node.id"].i {
+		add("broker.id", "must equal node.id (%d) or be left out", b.resolved["node.id"].i)
+	}
+	if !slices.Contains(b.resolved["process.roles"].list, "broker") {
+		add("process.roles", "a node without the role broker is not supported yet")
+	}
+	for _, pair := range ordered {
+		low, high := b.resolved[pair.low], b.resolved[pair.high]
+		if !low.null && !high.null && low.i > high.i {
+			add(pair.low, "must not be above %s (%d)", pair.high, high.i)
+		}
+	}
+	if v := b.resolved["log.roll.ms"]; !v.null && v.i < 1 {
+		add("log.roll.ms", "must be at least 1")
+	}
+	if v := b.resolved["log.roll.jitter.ms"]; !v.null && v.i < 0 {
+		add("log.roll.jitter.ms", "must be at least 0")
+	}
+	for _, name := range []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"} {
+		if v := b.resolved[name]; !v.null && v.i == 0 {
+			add(name, "must be at least 1, or -1 to keep records for ever")
+		}
+	}
+	const mebibyte = 1 << 20
+	if size := b.resolved["log.cleaner.dedupe.buffer.size"].i; size/max(1, b.resolved["log.cleaner.threads"].i) <= mebibyte {
+		add("log.cleaner.dedupe.buffer.size", "must be more than 1 MiB for each of log.cleaner.threads")
+	}
+	if queued := b.resolved["queued.max.request.bytes"].i; queued > 0 && queued < b.resolved["socket.request.max.bytes"].i {
+		add("queued.max.request.bytes", "must not be below socket.request.max.bytes, or be -1")
+	}
+	if name := "max.connections.per.ip.overrides"; !validOverrides(b.resolved[name].text) {
+		add(name, "must be a list of ADDRESS:COUNT")
+	}
+	if item, ok := b.unknownLogDir(); ok {
+		add("cordoned.log.dirs", "%s is not in log.dirs", item)
+	}
+	return faults
+}
+
+// validOverrides tells whether text is a list of ADDRESS:COUNT.
+func validOverrides(text string) bool {
+	for _, item := range splitList(text) {
+		colon := strings.LastIndexByte(item, ':')
+		if colon < 0 {
+			return false
+		}
+		if _, err := strconv.ParseInt(trim(item[colon+1:]), 10, 32); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func (b *Broker) unknownLogDir() (string, bool) {
+	for _, item := range b.resolved["cordoned.log.dirs"].list {
+		if item != "*" && !slices.Contains(b.LogDirs(), item) {
+			return item, true
+		}
+	}
+	return "", false
+}
+
+// ordered are pairs of broker keys of which the first must not be above the second.
+var ordered = []struct{ low, high string }{
+	{"group.min.session.timeout.ms", "group.max.session.timeout.ms"},
+	{"group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"},
+	{"group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"},
+	{"group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"},
+	{"group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"},
+	{"group.consumer.min.assignment.interval.ms", "group.consumer.assignment.interval.ms"},
+	{"group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms"},
+	{"group.share.min.session.timeout.ms", "group.share.session.timeout.ms"},
+	{"group.share.session.timeout.ms", "group.share.max.session.timeout.ms"},
+	{"group.share.min.heartbeat.interval.ms", "group.share.heartbeat.interval.ms"},
+	{"group.share.heartbeat.interval.ms", "group.share.max.heartbeat.interval.ms"},
+	{"group.share.min.assignment.interval.ms", "group.share.assignment.interval.ms"},
+	{"group.share.assignment.interval.ms", "group.share.max.assignment.interval.ms"},
+	{"group.share.min.delivery.count.limit", "group.share.delivery.count.limit"},
+	{"group.share.delivery.count.limit", "group.share.max.delivery.count.limit"},
+	{"group.share.min.partition.max.record.locks", "group.share.partition.max.record.locks"},
+	{"group.share.partition.max.record.locks", "group.share.max.partition.max.record.locks"},
+	{"group.share.min.record.lock.duration.ms", "group.share.record.lock.duration.ms"},
+	{"group.share.record.lock.duration.ms", "group.share.max.record.lock.duration.ms"},
+	{"group.streams.min.session.timeout.ms", "group.streams.session.timeout.ms"},
+	{"group.streams.session.timeout.ms", "group.streams.max.session.timeout.ms"},
+	{"group.streams.min.heartbeat.interval.ms", "group.streams.heartbeat.interval.ms"},
+	{"group.streams.heartbeat.interval.ms", "group.streams.max.heartbeat.interval.ms"},
+	{"group.streams.min.assignment.interval.ms", "group.streams.assignment.interval.ms"},
+	{"group.streams.assignment.interval.ms", "group.streams.max.assignment.interval.ms"},
+	{"group.streams.num.standby.replicas", "group.streams.max.standby.replicas"},
+	{"group.streams.num.warmup.replicas", "group.streams.max.warmup.replicas"},
+	{"replica.fetch.wait.max.ms", "replica.lag.time.max.ms"},
+	{"replica.fetch.wait.max.ms", "replica.socket.timeout.ms"},
+}
