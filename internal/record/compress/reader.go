@@ -113,7 +113,7 @@ func (r *Reader) wrap(err error) error {
 		return err
 	}
 	if _, ok := errors.AsType[*LimitError](err); ok {
-		return err
+		return &LimitError{Limit: r.limit} // the source knows only what was left of it
 	}
 	return fmt.Errorf("%w: %s: %w", ErrCorrupt, r.codec, err)
 }

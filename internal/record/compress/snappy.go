@@ -1,6 +1,7 @@
 package compress
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -20,8 +21,9 @@ const (
 )
 
 var (
-	errSnappyFrame = errors.New("a block's length is beyond the payload")
-	errSnappyRatio = errors.New("a block claims more than snappy can hold")
+	errSnappyFrame  = errors.New("a block's length is beyond the payload")
+	errSnappyRepeat = errors.New("a copy without an offset, which only S2 has")
+	errSnappyRatio  = errors.New("a block claims more than snappy can hold")
 )
 
 // snappySource reads xerial's framing, and a payload without its header as one raw block, which some clients write. A block
@@ -59,6 +61,9 @@ func (s *snappySource) next(limit int64) ([]byte, error) {
 	if size > snappyRatio*len(packed) {
 		return nil, errSnappyRatio
 	}
+	if mayRepeat(packed) && repeats(packed) {
+		return nil, errSnappyRepeat
+	}
 	if cap(s.block) < size {
 		s.block = make([]byte, max(size, xerialBlock))
 	}
@@ -92,6 +97,63 @@ func (s *snappySource) release() {
 }
 
 func (s *snappySource) keep() bool { return true }
+
+// mayRepeat tells whether the block has two bytes in a row that could be S2's repeat code. Our decoder reads S2, and would let a
+// block pass that no snappy reader takes; few blocks have such bytes, so few are looked at in full.
+func mayRepeat(block []byte) bool {
+	for at := 1; at < len(block); at++ {
+		zero := bytes.IndexByte(block[at:], 0)
+		if zero < 0 {
+			return false
+		}
+		at += zero
+		if block[at-1]&0xe3 == snappyCopy1 {
+			return true
+		}
+	}
+	return false
+}
+
+// The low two bits of an element's first byte.
+const (
+	snappyLiteral = 0
+	snappyCopy1   = 1
+	snappyCopy2   = 2
+)
+
+// repeats walks the block's elements and tells whether one is a copy of offset 0. It says false of a block that is broken: the
+// decoder will find out.
+func repeats(block []byte) bool {
+	_, at := binary.Uvarint(block)
+	for at >= 0 && at < len(block) {
+		tag := block[at]
+		switch tag & 3 {
+		case snappyLiteral:
+			length := int(tag >> 2)
+			at++
+			if extra := length - 59; extra > 0 {
+				length = 0
+				for i := range extra {
+					if at+i < len(block) {
+						length |= int(block[at+i]) << (8 * i)
+					}
+				}
+				at += extra
+			}
+			at += length + 1
+		case snappyCopy1:
+			if at+1 < len(block) && tag&0xe0 == 0 && block[at+1] == 0 {
+				return true
+			}
+			at += 2
+		case snappyCopy2:
+			at += 3
+		default:
+			at += 5
+		}
+	}
+	return false
+}
 
 // appendSnappyBlock compresses one block, at most xerialBlock long, and puts its length before it.
 func appendSnappyBlock(dst, block []byte) []byte {

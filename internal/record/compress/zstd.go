@@ -39,7 +39,7 @@ type zstdSource struct {
 
 func (s *zstdSource) reset(payload []byte, limit int64) error {
 	s.stream, s.payload, s.window = false, nil, 0
-	bound, err := s.survey(payload)
+	bound, err := s.survey(payload, limit)
 	if err != nil {
 		return err
 	}
@@ -65,8 +65,8 @@ func (s *zstdSource) reset(payload []byte, limit int64) error {
 }
 
 // survey walks the frames' and blocks' headers. It returns the most that the payload can hold, and notes the windows that
-// exceed what their frames hold, so that the decoder is told of smaller ones.
-func (s *zstdSource) survey(payload []byte) (bound int64, err error) {
+// exceed what their frames hold, or what of it the limit lets through, so that the decoder is told of smaller ones.
+func (s *zstdSource) survey(payload []byte, limit int64) (bound int64, err error) {
 	s.in.reset(payload)
 	at := 0
 	for at < len(payload) {
@@ -97,7 +97,7 @@ func (s *zstdSource) survey(payload []byte) (bound int64, err error) {
 			return 0, errZstdSize
 		}
 		if !header.SingleSegment {
-			window = s.in.shrinkWindow(at, window, holds)
+			window = s.in.shrinkWindow(at, window, min(holds, limit))
 		}
 		s.window = max(s.window, window)
 		if header.HasCheckSum {
@@ -188,7 +188,7 @@ func (p *patchedReader) reset(payload []byte) {
 
 // shrinkWindow tells the decoder of no larger window than the frame at the position can fill. It returns the window in force.
 func (p *patchedReader) shrinkWindow(frame int, declared uint64, holds int64) uint64 {
-	log := byte(10)
+	log := byte(17) // a smaller window would forbid blocks of the full size
 	for int64(1)<<log < holds {
 		log++
 	}
@@ -210,17 +210,17 @@ func (p *patchedReader) Read(to []byte) (int, error) {
 	return n, err
 }
 
-// Memory returns how much a reader of the payload may hold beyond fixed buffers of about 100 KiB: zstd's window, or the
+// Memory returns how much a reader of the payload with that limit may hold beyond fixed buffers of about 100 KiB: zstd's window, or the
 // largest snappy block. Who has a budget charges it before reading.
-func Memory(c Codec, payload []byte) int64 {
+func Memory(c Codec, payload []byte, limit int64) int64 {
 	switch c {
 	case Zstd:
 		var s zstdSource
-		if bound, err := s.survey(payload); err == nil {
+		if bound, err := s.survey(payload, limit); err == nil {
 			return min(bound, max(zstdWholeMax, int64(s.window)))
 		}
 	case Snappy:
-		return snappyMemory(payload)
+		return min(limit, snappyMemory(payload))
 	}
 	return 0
 }
