@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"unicode/utf16"
 )
 
@@ -208,4 +210,38 @@ func hexUnit(text []byte) (uint16, bool) {
 		}
 	}
 	return unit, true
+}
+
+// FormatProperties writes properties so that [ParseProperties] and Java read them back, one a line, in ASCII.
+func FormatProperties(properties []Property) string {
+	var b strings.Builder
+	for _, p := range properties {
+		escape(&b, p.Name, true)
+		b.WriteByte('=')
+		escape(&b, p.Value, false)
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func escape(b *strings.Builder, text string, key bool) {
+	for i, unit := range utf16.Encode([]rune(text)) {
+		switch {
+		case unit == '\t':
+			b.WriteString(`\t`)
+		case unit == '\n':
+			b.WriteString(`\n`)
+		case unit == '\r':
+			b.WriteString(`\r`)
+		case unit == '\f':
+			b.WriteString(`\f`)
+		case unit == '\\', key && (unit == '=' || unit == ':'), (key || i == 0) && (unit == ' ' || unit == '#' || unit == '!'):
+			b.WriteByte('\\')
+			b.WriteByte(byte(unit))
+		case unit < ' ' || unit > '~':
+			fmt.Fprintf(b, `\u%04x`, unit)
+		default:
+			b.WriteByte(byte(unit))
+		}
+	}
 }
