@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/raftsman/raftsman/internal/coord"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/wire"
 )
@@ -17,6 +18,7 @@ type API struct {
 	NodeID    kafka.NodeID
 	ClusterID func() string   // read at each use: the id of a directory that is formatted at start comes late
 	Features  func() Features // nil: none
+	Coord     *coord.Coordinator
 	Log       *slog.Logger
 
 	served served

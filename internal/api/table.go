@@ -5,7 +5,18 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // table lists every API that is served, in key order: one line each, its file is named as its handler. Versions are Kafka
 // 4.4's unless a line says why not.
 var table = []entry{
+	{key: kmsg.OffsetCommit, min: 2, max: 10, handle: (*API).offsetCommit},
+	{key: kmsg.OffsetFetch, min: 1, max: 10, handle: (*API).offsetFetch},
+	{key: kmsg.FindCoordinator, min: 0, max: 6, handle: (*API).findCoordinator},
+	{key: kmsg.JoinGroup, min: 0, max: 9, handle: (*API).joinGroup},
+	{key: kmsg.Heartbeat, min: 0, max: 4, handle: (*API).heartbeat},
+	{key: kmsg.LeaveGroup, min: 0, max: 5, handle: (*API).leaveGroup},
+	{key: kmsg.SyncGroup, min: 0, max: 5, handle: (*API).syncGroup},
+	{key: kmsg.DescribeGroups, min: 0, max: 6, handle: (*API).describeGroups},
+	{key: kmsg.ListGroups, min: 0, max: 5, handle: (*API).listGroups},
 	{key: kmsg.ApiVersions, min: 0, max: 5, handle: (*API).apiVersions},
+	{key: kmsg.DeleteGroups, min: 0, max: 3, handle: (*API).deleteGroups},
+	{key: kmsg.OffsetDelete, min: 0, max: 0, handle: (*API).offsetDelete},
 }
 
 // entry is one row of the table. handle must call reply (through the call's answer, silence or close, or with a response

@@ -318,3 +318,6 @@ func (c *Coordinator) Close(ctx context.Context) error {
 		return fmt.Errorf("close coordinator: %w", ctx.Err())
 	}
 }
+
+// Image returns the metadata that the Coordinator goes by.
+func (c *Coordinator) Image() *meta.Image { return c.opts.Image() }

@@ -1,0 +1,50 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// deleteGroups deletes groups without members, with all that they have committed.
+func (a *API) deleteGroups(c call) {
+	req := kmsg.NewPtrDeleteGroupsRequest()
+	if !c.decode(req) {
+		return
+	}
+	var names []string
+	for _, name := range req.Groups {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	resp := kmsg.NewPtrDeleteGroupsResponse()
+	resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(names))
+	var left atomic.Int64
+	left.Store(int64(len(names)) + 1)
+	done := func() {
+		if left.Add(-1) == 0 {
+			c.answer(resp)
+		}
+	}
+	for i, name := range names {
+		a.Coord.Do(name, &group.Delete{}, func(r group.Reply) {
+			code, result := r.(*group.DeleteReply).Code, &resp.Groups[i]
+			*result = kmsg.NewDeleteGroupsResponseGroup()
+			result.Group, result.ErrorCode = name, int16(code)
+			switch code {
+			case kafka.GroupIdNotFound:
+				result.ErrorMessage = new(fmt.Sprintf("Group %s not found.", name))
+			case kafka.NonEmptyGroup:
+				result.ErrorMessage = new("The group is not empty.")
+			}
+			done()
+		})
+	}
+	done()
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// The kinds of coordinator that a client may ask for.
+const (
+	groupCoordinator       = 0
+	transactionCoordinator = 1
+	shareCoordinator       = 2
+)
+
+// findCoordinatorWait is how long a client waits while __consumer_offsets is created for it.
+const findCoordinatorWait = 5 * time.Second
+
+// findCoordinator names the node that answers for a group: one key up to version 3, many from version 4 on.
+func (a *API) findCoordinator(c call) {
+	req := kmsg.NewPtrFindCoordinatorRequest()
+	if !c.decode(req) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), findCoordinatorWait)
+	defer cancel()
+	resp := kmsg.NewPtrFindCoordinatorResponse()
+	if c.Version < 4 {
+		one := a.coordinator(ctx, c, req.CoordinatorType, req.CoordinatorKey)
+		resp.NodeID, resp.Host, resp.Port, resp.ErrorCode = one.NodeID, one.Host, one.Port, one.ErrorCode
+		resp.ErrorMessage = one.ErrorMessage
+		c.answer(resp)
+		return
+	}
+	resp.Coordinators = make([]kmsg.FindCoordinatorResponseCoordinator, len(req.CoordinatorKeys))
+	for i, key := range req.CoordinatorKeys {
+		resp.Coordinators[i] = a.coordinator(ctx, c, req.CoordinatorType, key)
+	}
+	c.answer(resp)
+}
+
+func (a *API) coordinator(ctx context.Context, c call, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
+	found := kmsg.NewFindCoordinatorResponseCoordinator()
+	found.Key, found.NodeID, found.Port = key, int32(kafka.NoNode), -1
+	node, err := a.findNode(ctx, c.Version, kind, key)
+	if err == nil {
+		host, port, ok := a.addressFor(c, node)
+		if ok {
+			found.NodeID, found.Host, found.Port = int32(node), host, port
+			return found
+		}
+		err = kafka.CoordinatorNotAvailable
+	}
+	code, message := kafka.Answer(err)
+	found.ErrorCode = int16(code)
+	if message != "" {
+		found.ErrorMessage = &message
+	}
+	return found
+}
+
+func (a *API) findNode(ctx context.Context, version int16, kind int8, key string) (kafka.NodeID, error) {
+	switch kind {
+	case groupCoordinator:
+		return a.Coord.Find(ctx, key)
+	case transactionCoordinator:
+		return kafka.NoNode, kafka.CoordinatorNotAvailable
+	case shareCoordinator:
+		if version < 6 || !isShareKey(key) {
+			return kafka.NoNode, kafka.InvalidRequest
+		}
+		return kafka.NoNode, kafka.CoordinatorNotAvailable
+	}
+	return kafka.NoNode, kafka.InvalidRequest
+}
+
+// isShareKey tells whether a key reads group:topicId:partition; a group's name may hold colons itself.
+func isShareKey(key string) bool {
+	rest, partition, ok := cutLast(key)
+	if !ok || partition == "" || len(partition) > 10 || strings.Trim(partition, "0123456789") != "" {
+		return false
+	}
+	groupID, topicID, ok := cutLast(rest)
+	if !ok || groupID == "" {
+		return false
+	}
+	_, err := kafka.ParseUUID(topicID)
+	return err == nil
+}
+
+func cutLast(s string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 {
+		return "", "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// addressFor is where the client reaches a node: what the node advertises on the listener that the request came in on. This
+// node, if it advertises nothing, is where the client has found it.
+func (a *API) addressFor(c call, id kafka.NodeID) (host string, port int32, ok bool) {
+	broker, ok := a.Coord.Image().Broker(id)
+	if !ok || broker.Fenced {
+		return "", 0, false
+	}
+	e, ok := broker.Endpoint(c.Peer.Listener)
+	if !ok {
+		return "", 0, false
+	}
+	if id == a.NodeID && c.Peer.Local.IsValid() && anyAddress(e.Host) {
+		return c.Peer.Local.Addr().Unmap().String(), int32(c.Peer.Local.Port()), true
+	}
+	return e.Host, int32(e.Port), true
+}
+
+// anyAddress tells whether a host names no node in particular.
+func anyAddress(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "" || err == nil && addr.IsUnspecified()
+}
