@@ -59,7 +59,9 @@ func (m *Memory) Open(name string, flag int) (File, error) {
 	}
 	f := &memoryFile{node: n, name: name, writable: flag&(os.O_RDWR|os.O_WRONLY) != 0}
 	if flag&os.O_TRUNC != 0 {
+		n.mu.Lock()
 		n.truncate(0)
+		n.mu.Unlock()
 	}
 	return f, nil
 }
@@ -328,7 +330,7 @@ func (f *memoryFile) Sync() error         { return nil }
 func (f *memoryFile) Close() error        { return nil }
 func (f *memoryFile) Fd() (uintptr, bool) { return 0, false }
 
-// truncate needs n.mu, or that nobody else has the node.
+// truncate needs n.mu.
 func (n *node) truncate(size int64) {
 	if size >= n.size {
 		n.grow(size)

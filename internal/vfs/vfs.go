@@ -7,6 +7,8 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"runtime"
+	"syscall"
 )
 
 // ErrLocked is returned by [FS.Lock] while another process, or another open lock of this process, holds the lock.
@@ -63,3 +65,11 @@ type File interface {
 
 // IsNotExist tells that err is about a name that does not exist.
 func IsNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// IsFull tells that err is about a disk or a quota that is full: what was there is as it was, and the operation can succeed
+// later.
+func IsFull(err error) bool {
+	const windowsDiskFull = syscall.Errno(112)
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+		runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
+}

@@ -1,0 +1,376 @@
+package commitlog
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// Dir is a log directory: one entry of log.dirs. It is safe for concurrent use, and so are calls for different partitions.
+type Dir struct {
+	fs     vfs.FS
+	path   string
+	random func([]byte)
+	lock   io.Closer
+	meta   MetaProperties
+
+	clean         bool
+	previousEpoch kafka.BrokerEpoch
+	failed        atomic.Pointer[error]
+
+	mu       sync.Mutex // guards all below; held for memory only
+	logs     map[kafka.TopicPartition]*Log
+	trusted  map[kafka.TopicPartition]bool // closed in order by this process
+	settling map[kafka.TopicPartition]*Log // closed since the last checkpoint
+	noted    checkpoints                   // of logs that are not open
+	doomed   []doomedFolder
+	notes    []string
+	unclosed bool // a log could not be closed in order
+	closed   bool
+
+	checkpointMu sync.Mutex  // serialises writing of checkpoint files; held across it
+	onDisk       checkpoints // what the files say. Guarded by checkpointMu
+}
+
+// checkpoints are what the files of the same names say. Their maps are not changed but replaced, in onDisk.
+type checkpoints struct {
+	recovery, start, highWatermark map[kafka.TopicPartition]kafka.Offset
+}
+
+// doomedFolder is a folder called -delete.
+type doomedFolder struct {
+	path     string
+	delay    time.Duration
+	removeAt time.Time // zero until Sweep sees it
+}
+
+// OpenDir opens a formatted directory: it locks it, reads what meta.properties and the checkpoint files say, and takes away the
+// clean-shutdown marker. random fills a slice with random bytes, for the names of deleted folders. The error is vfs.ErrLocked while another process has it, ErrNotFormatted without meta.properties.
+func OpenDir(fs vfs.FS, path string, random func([]byte)) (*Dir, error) {
+	if _, err := ReadMetaProperties(fs, path); err != nil {
+		return nil, err // before a lock file is left in a directory that is not ours
+	}
+	lock, err := fs.Lock(filepath.Join(path, LockFile))
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	d := &Dir{
+		fs: fs, path: path, random: random, lock: lock, previousEpoch: -1,
+		logs: make(map[kafka.TopicPartition]*Log), trusted: make(map[kafka.TopicPartition]bool),
+		settling: make(map[kafka.TopicPartition]*Log),
+	}
+	if err := d.open(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Dir) open() (err error) {
+	if d.meta, err = ReadMetaProperties(d.fs, d.path); err != nil {
+		return err
+	}
+	if err := d.readCheckpoints(); err != nil {
+		return err
+	}
+	if err := d.takeMarker(); err != nil {
+		return err
+	}
+	entries, err := d.fs.ReadDir(d.path)
+	if err != nil {
+		return fmt.Errorf("list %s: %w", d.path, err)
+	}
+	for _, e := range entries {
+		if _, suffix := cutFolderSuffix(e.Name); e.Dir && suffix == folderDeleteSuffix {
+			d.doomed = append(d.doomed, doomedFolder{path: filepath.Join(d.path, e.Name)})
+		}
+	}
+	return nil
+}
+
+// takeMarker removes the clean-shutdown marker, durably: were it still there after a crash, what is torn would be trusted.
+func (d *Dir) takeMarker() error {
+	name := filepath.Join(d.path, CleanShutdownFile)
+	content, err := vfs.ReadFile(d.fs, name)
+	if vfs.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	d.clean = true
+	if d.previousEpoch, err = ParseCleanShutdown(content); err != nil {
+		d.note("%s: %v", name, err)
+	}
+	if err := d.fs.Remove(name); err != nil {
+		return fmt.Errorf("remove clean-shutdown marker: %w", err)
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return fmt.Errorf("remove clean-shutdown marker: %w", err)
+	}
+	return nil
+}
+
+// ID is the directory's id (directory.id).
+func (d *Dir) ID() kafka.UUID { return d.meta.ID }
+
+// Meta is what meta.properties says.
+func (d *Dir) Meta() MetaProperties { return d.meta }
+
+// Path is the directory.
+func (d *Dir) Path() string { return d.path }
+
+// WasClean tells whether the directory was closed in order before it was opened.
+func (d *Dir) WasClean() bool { return d.clean }
+
+// PreviousBrokerEpoch is the broker epoch in the clean-shutdown marker, -1 without one.
+func (d *Dir) PreviousBrokerEpoch() kafka.BrokerEpoch { return d.previousEpoch }
+
+// Failed returns nil, or an error that is ErrDiskFailed and says why the directory takes no more writes.
+func (d *Dir) Failed() error {
+	if err := d.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// fail takes the directory offline. The first reason stays.
+func (d *Dir) fail(err error) error {
+	failed := fmt.Errorf("%w: %w", ErrDiskFailed, err)
+	d.failed.CompareAndSwap(nil, &failed)
+	return d.Failed()
+}
+
+// failUnlessFull is fail, but a full disk is no failure.
+func (d *Dir) failUnlessFull(err error) error {
+	if err == nil || vfs.IsFull(err) {
+		return err
+	}
+	return d.fail(err)
+}
+
+// Free tells the size of the directory's file system and what is left of it.
+func (d *Dir) Free() (total, usable int64, err error) { return d.fs.Free(d.path) }
+
+// Notes are sentences for the operator about what was found and put right so far: torn tails, unreadable checkpoints, strange
+// files. Each is returned once.
+func (d *Dir) Notes() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	notes := d.notes
+	d.notes = nil
+	return notes
+}
+
+func (d *Dir) note(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.notes = append(d.notes, fmt.Sprintf(format, args...))
+}
+
+// Found is a partition's folder in a directory.
+type Found struct {
+	kafka.TopicPartition
+	TopicID kafka.TopicID // zero if partition.metadata is missing or unreadable
+}
+
+// Partitions lists the folders of partitions, by name. Folders that are deleted, stray or future replicas are left out.
+func (d *Dir) Partitions() ([]Found, error) {
+	entries, err := d.fs.ReadDir(d.path)
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", d.path, err)
+	}
+	var found []Found
+	for _, e := range entries {
+		if !e.Dir {
+			continue
+		}
+		tp, ok := parseFolder(e.Name)
+		if !ok {
+			if _, suffix := cutFolderSuffix(e.Name); suffix == "" {
+				d.note("%s is not the folder of a partition", filepath.Join(d.path, e.Name))
+			}
+			continue
+		}
+		id, err := d.topicID(e.Name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Found{tp, id})
+	}
+	return found, nil
+}
+
+// topicID reads a folder's partition.metadata.
+func (d *Dir) topicID(folder string) (kafka.TopicID, error) {
+	name := filepath.Join(d.path, folder, PartitionMetadataFile)
+	content, err := vfs.ReadFile(d.fs, name)
+	if vfs.IsNotExist(err) {
+		return kafka.TopicID{}, nil
+	}
+	if err != nil {
+		return kafka.TopicID{}, err
+	}
+	id, err := ParsePartitionMetadata(content)
+	if err != nil {
+		d.note("%s: %v", name, err)
+	}
+	return id, nil
+}
+
+// Delete closes a partition's log, if it is open, and renames its folder to NAME.UUID-delete, durably. Sweep removes it.
+func (d *Dir) Delete(tp kafka.TopicPartition) error {
+	if err := d.Failed(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	l := d.logs[tp]
+	delete(d.logs, tp)
+	delete(d.trusted, tp)
+	delete(d.settling, tp)
+	d.forget(tp)
+	d.mu.Unlock()
+	doomed := doomedFolder{path: filepath.Join(d.path, deletedFolder(tp, kafka.NewUUID(d.random)))}
+	if l != nil {
+		l.closed.Store(true)
+		l.flushMu.Lock() // a flush that runs ends before the files are renamed
+		defer l.flushMu.Unlock()
+		for _, s := range *l.segments.Load() {
+			s.abandon()
+		}
+		doomed.delay = time.Duration(l.config.Load().FileDeleteDelayMs) * time.Millisecond
+	}
+	d.checkpointMu.Lock() // so does a checkpoint
+	defer d.checkpointMu.Unlock()
+	if err := d.fs.Rename(filepath.Join(d.path, tp.String()), doomed.path); err != nil {
+		return d.failUnlessFull(fmt.Errorf("delete %s: %w", tp, err))
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return d.fail(fmt.Errorf("delete %s: %w", tp, err))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.doomed = append(d.doomed, doomed)
+	return nil
+}
+
+// Log returns an open log.
+func (d *Dir) Log(tp kafka.TopicPartition) (*Log, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l, ok := d.logs[tp]
+	return l, ok
+}
+
+// release ends that a log is open.
+func (d *Dir) release(l *Log, inOrder bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.logs[l.partition] != l {
+		return
+	}
+	delete(d.logs, l.partition)
+	d.noteLog(l)
+	d.settling[l.partition] = l
+	d.unclosed = d.unclosed || !inOrder
+	d.trusted[l.partition] = inOrder
+}
+
+func (d *Dir) openLogs() []*Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.logs))
+}
+
+func sortedByName(logs []*Log) []*Log {
+	return slices.SortedFunc(slices.Values(logs), func(a, b *Log) int {
+		if c := strings.Compare(a.partition.Topic, b.partition.Topic); c != 0 {
+			return c
+		}
+		return int(a.partition.Partition) - int(b.partition.Partition)
+	})
+}
+
+// Sweep does what waits for its time: it renames the files of removed segments to .deleted, removes what was renamed
+// file.delete.delay.ms ago, and closes files that nobody read or wrote since the last Sweep.
+func (d *Dir) Sweep(now time.Time) error {
+	if err := d.Failed(); err != nil {
+		return err
+	}
+	for _, l := range sortedByName(d.openLogs()) {
+		if err := l.sweep(now); err != nil {
+			return d.failUnlessFull(err)
+		}
+	}
+	return d.sweepFolders(now)
+}
+
+func (d *Dir) sweepFolders(now time.Time) error {
+	d.mu.Lock()
+	var due []string
+	kept := d.doomed[:0]
+	for _, f := range d.doomed {
+		if f.removeAt.IsZero() {
+			f.removeAt = now.Add(f.delay)
+		}
+		if now.Before(f.removeAt) {
+			kept = append(kept, f)
+		} else {
+			due = append(due, f.path)
+		}
+	}
+	d.doomed = kept
+	d.mu.Unlock()
+	for _, path := range due {
+		if err := d.fs.RemoveAll(path); err != nil {
+			return d.failUnlessFull(fmt.Errorf("remove deleted partition: %w", err))
+		}
+	}
+	return nil
+}
+
+// Close ends the use of the directory: it writes the checkpoints and, if clean, makes everything durable and leaves the
+// clean-shutdown marker with the broker's epoch. All logs must be closed before, or the directory is not clean.
+func (d *Dir) Close(clean bool, epoch kafka.BrokerEpoch) error {
+	d.mu.Lock()
+	closed, open, unclosed := d.closed, len(d.logs), d.unclosed
+	d.closed = true
+	d.mu.Unlock()
+	if closed {
+		return nil
+	}
+	err := d.Failed()
+	if err == nil && clean && (open > 0 || unclosed) {
+		err = fmt.Errorf("close %s: %d logs are open, or one was not closed in order: no clean-shutdown marker is left", d.path, open)
+	}
+	if err == nil && clean {
+		err = d.leaveClean(epoch)
+	}
+	if unlock := d.lock.Close(); err == nil && unlock != nil {
+		err = fmt.Errorf("unlock %s: %w", d.path, unlock)
+	}
+	return err
+}
+
+func (d *Dir) leaveClean(epoch kafka.BrokerEpoch) error {
+	if err := d.WriteCheckpoints(); err != nil {
+		return err
+	}
+	if err := d.fs.SyncFS(d.path); err != nil {
+		return d.fail(fmt.Errorf("flush %s: %w", d.path, err))
+	}
+	marker := fmt.Appendf(nil, `{"version":0,"brokerEpoch":%d}`, epoch)
+	if err := vfs.Replace(d.fs, filepath.Join(d.path, CleanShutdownFile), marker); err != nil {
+		return d.failUnlessFull(fmt.Errorf("write clean-shutdown marker: %w", err))
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+package commitlog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// Flush makes durable what was written before the call, and returns the end that is durable now. It is safe beside Append and
+// waits for a Flush or Truncate that runs. After an error nothing is known about the disk: the whole directory has failed, and
+// Flush is not tried again.
+func (l *Log) Flush() (kafka.Offset, error) {
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	if l.closed.Load() {
+		return l.FlushedOffset(), fmt.Errorf("%s: %w", l.partition, ErrClosed)
+	}
+	return l.flush()
+}
+
+// flush needs flushMu.
+func (l *Log) flush() (kafka.Offset, error) {
+	if err := l.dir.Failed(); err != nil {
+		return l.FlushedOffset(), err
+	}
+	end := l.EndOffset()
+	if end <= l.FlushedOffset() {
+		return l.FlushedOffset(), nil
+	}
+	if err := l.syncSegments(); err != nil {
+		return l.FlushedOffset(), l.dir.fail(err)
+	}
+	if err := l.syncNames(); err != nil {
+		return l.FlushedOffset(), l.dir.fail(err)
+	}
+	l.flushed.Store(int64(end))
+	return end, nil
+}
+
+// syncSegments flushes the active segment and those rolled since the last flush, the newest first: what is behind them was
+// flushed before.
+func (l *Log) syncSegments() error {
+	segments := *l.segments.Load()
+	for i := len(segments) - 1; i >= 0; i-- {
+		s := segments[i]
+		size := s.size.Load()
+		if s.synced.Load() == size {
+			if size > 0 {
+				return nil
+			}
+			continue
+		}
+		if err := s.sync(); err != nil {
+			return err
+		}
+		s.synced.Store(size)
+	}
+	return nil
+}
+
+func (s *segment) sync() error {
+	f, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer f.release()
+	return f.Sync()
+}
+
+// syncNames makes the names of new segments durable, and at first the folder and what it says about itself.
+func (l *Log) syncNames() error {
+	if !l.metadataSynced {
+		if err := l.syncMetadata(); err != nil {
+			return err
+		}
+	}
+	version := l.folderVersion.Load()
+	if version != l.folderSynced {
+		if err := l.fs.SyncDir(l.folder); err != nil {
+			return err
+		}
+		l.folderSynced = version
+	}
+	return nil
+}
+
+func (l *Log) syncMetadata() error {
+	f, err := l.fs.Open(filepath.Join(l.folder, PartitionMetadataFile), os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := l.fs.SyncDir(filepath.Dir(l.folder)); err != nil {
+		return err
+	}
+	l.metadataSynced = true
+	return nil
+}
+
+// captured is what a log had written when a flush of the whole file system began.
+type captured struct {
+	log           *Log
+	end           kafka.Offset
+	folderVersion int64
+	sizes         map[*segment]int64
+}
+
+// capture needs flushMu until settle.
+func (l *Log) capture() captured {
+	c := captured{log: l, end: l.EndOffset(), sizes: make(map[*segment]int64)}
+	segments := *l.segments.Load()
+	c.folderVersion = l.folderVersion.Load()
+	for _, s := range segments {
+		if size := s.size.Load(); size != s.synced.Load() {
+			c.sizes[s] = size
+		}
+	}
+	return c
+}
+
+func (c captured) settle() {
+	for s, size := range c.sizes {
+		s.synced.Store(size)
+	}
+	c.log.metadataSynced, c.log.folderSynced = true, c.folderVersion
+	c.log.flushed.Store(int64(max(c.end, c.log.FlushedOffset())))
+}
+
+// syncAllFrom is from how many logs on one flush of the whole file system is cheaper than one of each file.
+const syncAllFrom = 16
+
+// Flush flushes several logs of the directory at once: each by itself if they are few, and else the whole file system.
+func (d *Dir) Flush(logs []*Log) error {
+	if len(logs) < syncAllFrom {
+		for _, l := range logs {
+			if _, err := l.Flush(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return d.syncAll(logs)
+}
+
+// SyncRecovered makes durable what the logs were opened with, all at once. After an unclean stop it may have been found in the
+// page cache only, so this comes before any of it is served.
+func (d *Dir) SyncRecovered() error {
+	if d.clean {
+		return nil
+	}
+	return d.syncAll(d.openLogs())
+}
+
+// syncAll locks the logs in the order of their names, so that two of its kind cannot wait for each other.
+func (d *Dir) syncAll(logs []*Log) error {
+	if err := d.Failed(); err != nil {
+		return err
+	}
+	logs = sortedByName(logs)
+	captures := make([]captured, 0, len(logs))
+	for _, l := range logs {
+		l.flushMu.Lock()
+		defer l.flushMu.Unlock()
+		captures = append(captures, l.capture())
+	}
+	if err := d.fs.SyncFS(d.path); err != nil {
+		return d.fail(fmt.Errorf("flush %s: %w", d.path, err))
+	}
+	for _, c := range captures {
+		c.settle()
+	}
+	return nil
+}

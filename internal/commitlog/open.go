@@ -1,0 +1,321 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/producer"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// Create makes the folder of a new partition and opens its log. It is durable once something was flushed in it. The error is
+// fs.ErrExist if there is a folder.
+func (d *Dir) Create(tp kafka.TopicPartition, id kafka.TopicID, c Config, now time.Time) (*Log, error) {
+	if err := d.Failed(); err != nil {
+		return nil, err
+	}
+	folder := filepath.Join(d.path, tp.String())
+	if _, err := d.fs.Stat(folder); err == nil {
+		return nil, fmt.Errorf("create %s: %w", folder, errExist)
+	}
+	if err := d.dropCheckpoints(tp); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	d.forget(tp)
+	d.mu.Unlock()
+	if err := d.fs.MkdirAll(folder); err != nil {
+		return nil, d.failUnlessFull(err)
+	}
+	return d.Open(tp, id, c, now)
+}
+
+// Open opens a partition's log. After an unclean stop it first recovers it: batches from the recovery point on are checked, what
+// is torn at the end is cut off, indexes, leader epochs and producers are made anew. The error is a *CorruptError if bytes are
+// damaged that had been flushed: then nothing is changed. After the last Open comes SyncRecovered.
+func (d *Dir) Open(tp kafka.TopicPartition, id kafka.TopicID, c Config, now time.Time) (*Log, error) {
+	if err := d.Failed(); err != nil {
+		return nil, err
+	}
+	if err := d.settle(tp); err != nil {
+		return nil, err
+	}
+	l := &Log{
+		dir: d, fs: d.fs, partition: tp, topicID: id, folder: filepath.Join(d.path, tp.String()),
+		producers: producer.New(c.MaxProducers), seen: now,
+	}
+	l.config.Store(&c)
+	trusted, from, start := d.found(l)
+	if err := l.checkTopic(); err != nil {
+		return nil, err
+	}
+	o := opening{Log: l, now: now, trusted: trusted, floor: from, scanFrom: from, startCheckpoint: start}
+	if err := o.run(); err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.logs[tp] != nil {
+		return nil, fmt.Errorf("open %s: it is open", tp)
+	}
+	d.logs[tp] = l
+	delete(d.trusted, tp)
+	return l, nil
+}
+
+// settle finishes what a log left that was closed since the last checkpoint.
+func (d *Dir) settle(tp kafka.TopicPartition) error {
+	d.mu.Lock()
+	unsettled := d.settling[tp] != nil
+	d.mu.Unlock()
+	if !unsettled {
+		return nil
+	}
+	return d.WriteCheckpoints()
+}
+
+// found takes from the directory what is known about a log.
+func (d *Dir) found(l *Log) (trusted bool, recoveryPoint, start kafka.Offset) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l.highWatermark.Store(int64(d.noted.highWatermark[l.partition]))
+	return d.clean || d.trusted[l.partition], d.noted.recovery[l.partition], d.noted.start[l.partition]
+}
+
+// checkTopic compares partition.metadata with the topic's id, or writes it where it is missing: the folder was made and never
+// flushed, or is from before topics had ids.
+func (l *Log) checkTopic() error {
+	id, err := l.dir.topicID(filepath.Base(l.folder))
+	if err != nil {
+		return err
+	}
+	if id == l.topicID {
+		return nil
+	}
+	if !id.IsZero() {
+		return fmt.Errorf("%s belongs to topic id %s, want %s", l.folder, id, l.topicID)
+	}
+	return l.dir.failUnlessFull(vfs.WriteFile(l.fs, filepath.Join(l.folder, PartitionMetadataFile), formatPartitionMetadata(l.topicID)))
+}
+
+func (l *Log) epochsFile() string { return filepath.Join(l.folder, EpochsFile) }
+
+// opening is what Open knows while it opens a log.
+type opening struct {
+	*Log
+	now             time.Time
+	trusted         bool         // the log was closed in order: nothing is torn
+	floor           kafka.Offset // what lies below had been flushed
+	scanFrom        kafka.Offset // what lies below needs no recovery
+	startCheckpoint kafka.Offset
+
+	list      []*segment
+	snapshots []kafka.Offset // offsets of snapshot files, ascending
+	end       kafka.Offset
+}
+
+func (o *opening) run() error {
+	if err := o.listFiles(); err != nil {
+		return err
+	}
+	if err := o.readEpochs(); err != nil {
+		return err
+	}
+	if err := o.findEnd(); err != nil {
+		return err
+	}
+	if err := o.dropSnapshots(); err != nil {
+		return err
+	}
+	if err := o.publish(); err != nil {
+		return err
+	}
+	for _, s := range o.list {
+		s.used = false
+		if o.trusted {
+			s.idle(s == o.list[len(o.list)-1])
+		}
+	}
+	return nil
+}
+
+// listFiles finds segments and snapshots and removes what is of no use: files that were deleted, or unfinished.
+func (o *opening) listFiles() error {
+	entries, err := o.fs.ReadDir(o.folder)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", o.partition, err)
+	}
+	for _, e := range entries {
+		if base, ok := parseOffsetName(e.Name, logSuffix); ok {
+			o.list = append(o.list, newSegment(o.fs, o.folder, base))
+		} else if offset, ok := parseOffsetName(e.Name, snapshotSuffix); ok {
+			o.snapshots = append(o.snapshots, offset)
+		} else if isLeftover(e.Name) {
+			if err := o.remove(e.Name); err != nil {
+				return err
+			}
+		} else if strings.HasSuffix(e.Name, swapSuffix) {
+			return &CorruptError{File: filepath.Join(o.folder, e.Name), Reason: "an unfinished compaction; let Kafka finish it"}
+		}
+	}
+	for _, s := range o.list {
+		info, err := o.fs.Stat(s.name(logSuffix))
+		if err != nil {
+			return fmt.Errorf("open %s: %w", o.partition, err)
+		}
+		s.size.Store(info.Size)
+	}
+	return o.removeOrphans(entries)
+}
+
+func isLeftover(name string) bool {
+	return strings.HasSuffix(name, deletedSuffix) || strings.HasSuffix(name, cleanedSuffix) || strings.HasSuffix(name, tmpSuffix)
+}
+
+// removeOrphans removes indexes without a segment.
+func (o *opening) removeOrphans(entries []vfs.Entry) error {
+	for _, e := range entries {
+		for _, suffix := range []string{indexSuffix, timeIndexSuffix, txnIndexSuffix} {
+			base, ok := parseOffsetName(e.Name, suffix)
+			if !ok || slices.ContainsFunc(o.list, func(s *segment) bool { return s.base == base }) {
+				continue
+			}
+			if err := o.remove(e.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (o *opening) remove(name string) error {
+	if err := o.fs.Remove(filepath.Join(o.folder, name)); err != nil && !vfs.IsNotExist(err) {
+		return o.dir.failUnlessFull(fmt.Errorf("remove leftover: %w", err))
+	}
+	return nil
+}
+
+// readEpochs reads leader-epoch-checkpoint. If that is impossible, all epochs are found again in the batches.
+func (o *opening) readEpochs() error {
+	content, err := vfs.ReadFile(o.fs, o.epochsFile())
+	if vfs.IsNotExist(err) {
+		o.trusted, o.scanFrom = o.trusted && len(o.list) == 0, 0
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	entries, err := ParseEpochs(content)
+	if err != nil {
+		o.dir.note("%s: %v; epochs are read from the batches", o.epochsFile(), err)
+		o.trusted, o.scanFrom, entries = false, 0, nil
+	}
+	o.epochs.entries = entries
+	return nil
+}
+
+// findEnd finds the end of the log, after an unclean stop by recovery.
+func (o *opening) findEnd() error {
+	if len(o.list) == 0 {
+		o.end = o.startCheckpoint
+		return nil
+	}
+	if !o.trusted {
+		return o.recover()
+	}
+	s := o.list[len(o.list)-1]
+	for _, s := range o.list {
+		s.synced.Store(s.size.Load())
+		s.firstMs, s.createdMs = -1, o.now.UnixMilli()
+	}
+	next, err := o.scanTail(s)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) {
+		o.dir.note("%v although %s was closed in order; it is recovered", err, o.partition)
+		o.trusted = false
+		return o.recover()
+	}
+	if err != nil {
+		return err
+	}
+	o.end = next
+	return o.loadProducers(o.end, o.end)
+}
+
+// scanTail reads the headers behind the last index entry of the active segment, and makes it ready to be appended to.
+func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
+	if err := s.load(1<<63 - 1); err != nil {
+		return 0, err
+	}
+	file, err := s.acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer file.release()
+	w := newWalker(file, s.name(logSuffix), s.size.Load(), headAhead)
+	defer w.done()
+	if last, ok := s.index.lastTime(); ok {
+		s.maxTime = last
+	}
+	s.maxKnown = true
+	next, at := s.base, s.index.beforePosition(1<<63-1)
+	if w.limit > 0 {
+		head, _, err := w.head(0)
+		if err != nil {
+			return 0, err
+		}
+		s.firstMs = head.MaxTimestampMs()
+	}
+	for at < w.limit {
+		head, size, err := w.head(at)
+		if err != nil {
+			return 0, err
+		}
+		s.noteBatch(head.MaxTimestampMs(), head.LastOffset())
+		next = head.NextOffset()
+		s.sinceIndex += int(size)
+		at += size
+	}
+	return next, nil
+}
+
+// publish makes the log ready to be read and written.
+func (o *opening) publish() error {
+	if len(o.list) == 0 {
+		s, err := o.createSegment(o.end, o.now)
+		if err != nil {
+			return o.dir.failUnlessFull(err)
+		}
+		o.list = append(o.list, s)
+	}
+	active := o.list[len(o.list)-1]
+	active.jitterMs = o.jitter(active.base)
+	active.tail.add(mark{o.end, active.size.Load()})
+	o.setSegments(o.list)
+	start := max(o.startCheckpoint, o.list[0].base)
+	if start > o.end {
+		o.dir.note("%s begins at %d, behind its end %d: it is emptied", o.partition, start, o.end)
+		o.Log.end.Store(int64(o.end))
+		return o.Reset(start)
+	}
+	o.Log.end.Store(int64(o.end))
+	o.highWatermark.Store(min(o.highWatermark.Load(), int64(o.end)))
+	o.start.Store(int64(start))
+	o.epochs.truncateEnd(o.end)
+	o.epochs.truncateStart(start)
+	if o.trusted {
+		o.flushed.Store(int64(o.end))
+		o.folderSynced, o.metadataSynced = o.folderVersion.Load(), true
+		return nil
+	}
+	o.flushed.Store(int64(min(o.floor, o.end)))
+	o.folderVersion.Add(1)
+	return nil
+}
+
+var errExist = errors.New("there is a folder of that name")

@@ -1,0 +1,299 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"sort"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// Chunk is a range of whole batches in a segment's file. It keeps the file open, also when retention deletes the segment, until
+// Release. After a truncation the file can end within the range: who sends it then closes the connection.
+type Chunk struct {
+	File vfs.File // nil in an empty chunk
+	Pos  int64
+	Len  int
+	Next kafka.Offset // where to read on
+
+	file *openFile
+}
+
+// Release gives the file back. It may be called once, or not at all for a chunk without File.
+func (c *Chunk) Release() {
+	if c.file != nil {
+		c.file.release()
+		c.file, c.File = nil, nil
+	}
+}
+
+// Read returns the batches from the one that holds an offset on, or from the next one where it is gone, up to a bound that is
+// not reached, as far as they lie in one segment and maxBytes allows. With atLeastOne the first batch is returned even if
+// it is larger. The error is kafka.OffsetOutOfRange for an offset before the log's start or beyond its end.
+func (l *Log) Read(from, bound kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
+	end := l.EndOffset()
+	if from < l.StartOffset() || from > end {
+		return Chunk{}, kafka.OffsetOutOfRange
+	}
+	bound = min(bound, end)
+	segments := *l.segments.Load()
+	for i := find(segments, from); from < bound && i < len(segments); i++ {
+		chunk, err := segments[i].read(from, bound, nextBase(segments, i, end), maxBytes, atLeastOne)
+		if err != nil {
+			return Chunk{}, l.readError(err)
+		}
+		if chunk.File != nil {
+			return chunk, nil
+		}
+		if chunk.Next <= from {
+			break
+		}
+		from = chunk.Next
+	}
+	return Chunk{Next: from}, nil
+}
+
+// readError explains that a deleted log's files are gone.
+func (l *Log) readError(err error) error {
+	if l.closed.Load() && vfs.IsNotExist(err) {
+		return fmt.Errorf("%s: %w", l.partition, ErrClosed)
+	}
+	return err
+}
+
+// find returns the segment that holds an offset, or the first one.
+func find(segments []*segment, offset kafka.Offset) int {
+	n := sort.Search(len(segments), func(i int) bool { return segments[i].base > offset })
+	return max(n-1, 0)
+}
+
+// read is Read in one segment, which ends before next. Without anything to return, the chunk's Next is next if only this
+// segment has nothing, and from otherwise.
+func (s *segment) read(from, bound, next kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
+	if err := s.load(next); err != nil {
+		return Chunk{}, err
+	}
+	file, err := s.acquire()
+	if err != nil {
+		return Chunk{}, err
+	}
+	chunk, err := s.readFile(file, from, bound, next, maxBytes, atLeastOne)
+	if err != nil || chunk.Len == 0 {
+		file.release()
+		return Chunk{Next: chunk.Next}, err
+	}
+	chunk.File, chunk.file = file, file
+	return chunk, nil
+}
+
+func (s *segment) readFile(file vfs.File, from, bound, next kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
+	w := newWalker(file, s.name(logSuffix), s.size.Load(), headAhead)
+	defer w.done()
+	begin, err := s.position(w, from)
+	if err != nil {
+		return Chunk{}, err
+	}
+	limit, after := w.limit, next
+	if bound < next {
+		after = bound
+	}
+	if bound <= next {
+		if limit, err = s.position(w, bound); err != nil {
+			return Chunk{}, err
+		}
+	}
+	switch {
+	case begin >= limit && bound > next:
+		return Chunk{Next: next}, nil
+	case begin >= limit:
+		return Chunk{Next: from}, nil
+	case limit-begin <= int64(maxBytes):
+		return Chunk{Pos: begin, Len: int(limit - begin), Next: after}, nil
+	}
+	return s.cut(w, begin, limit, int64(maxBytes), from, atLeastOne)
+}
+
+// cut returns as many whole batches between begin and limit as maxBytes allows.
+func (s *segment) cut(w *walker, begin, limit, maxBytes int64, from kafka.Offset, atLeastOne bool) (Chunk, error) {
+	end, next := begin, from
+	at := max(begin, s.index.beforePosition(begin+maxBytes))
+	for at < limit {
+		head, size, err := w.head(at)
+		if err != nil {
+			return Chunk{}, err
+		}
+		fits := at+size-begin <= maxBytes
+		if !fits && (at > begin || !atLeastOne) {
+			if at > begin {
+				end, next = at, head.BaseOffset()
+			}
+			break
+		}
+		end, next = at+size, head.NextOffset()
+		at += size
+		if !fits {
+			break
+		}
+	}
+	return Chunk{Pos: begin, Len: int(end - begin), Next: next}, nil
+}
+
+// position returns where the first batch begins that ends at or after an offset: the end of the walker's limit if none does.
+func (s *segment) position(w *walker, offset kafka.Offset) (int64, error) {
+	if offset <= s.base {
+		return 0, nil
+	}
+	if at, ok := s.tail.find(offset); ok && at <= w.limit {
+		return at, nil
+	}
+	at := s.index.before(offset).Position
+	for at < w.limit {
+		head, size, err := w.head(at)
+		if err != nil {
+			return 0, err
+		}
+		if head.LastOffset() >= offset {
+			return at, nil
+		}
+		at += size
+	}
+	return at, nil
+}
+
+// Batches reads whole batches from the one that holds an offset on, to what is the log's end now, and checks each one's CRC. A
+// batch is valid until the next step. Iteration ends after an error: a *CorruptError, or kafka.OffsetOutOfRange.
+func (l *Log) Batches(from kafka.Offset) iter.Seq2[record.Batch, error] {
+	return func(yield func(record.Batch, error) bool) {
+		end := l.EndOffset()
+		if from < l.StartOffset() || from > end {
+			yield(nil, kafka.OffsetOutOfRange)
+			return
+		}
+		segments := *l.segments.Load()
+		for i := find(segments, from); i < len(segments) && from < end; i++ {
+			next := nextBase(segments, i, end)
+			err := segments[i].batches(from, next, func(b record.Batch) error {
+				if b.BaseOffset() >= end {
+					return errStop
+				}
+				if !yield(b, nil) {
+					return errStop
+				}
+				return nil
+			})
+			if errors.Is(err, errStop) {
+				return
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			from = max(from, next)
+		}
+	}
+}
+
+var errStop = errors.New("stop")
+
+// batches calls each with the checked batches from an offset on.
+func (s *segment) batches(from, next kafka.Offset, each func(record.Batch) error) error {
+	if err := s.load(next); err != nil {
+		return err
+	}
+	file, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer file.release()
+	w := newWalker(file, s.name(logSuffix), s.size.Load(), bodyAhead)
+	defer w.done()
+	at, err := s.position(w, from)
+	if err != nil {
+		return err
+	}
+	for at < w.limit {
+		b, err := w.batch(at)
+		if err != nil {
+			return err
+		}
+		if err := b.Check(); err != nil {
+			return w.corrupt(at, "%v", err)
+		}
+		at += int64(len(b))
+		if err := each(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load brings the indexes into memory. Damaged or missing ones are made anew from the batches.
+func (s *segment) load(next kafka.Offset) error {
+	s.index.mu.RLock()
+	loaded := s.index.loaded
+	s.index.mu.RUnlock()
+	if loaded {
+		return nil
+	}
+	offsets, times, ok, err := s.readIndexes(next)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return s.rebuildIndexes()
+	}
+	s.index.mu.Lock()
+	defer s.index.mu.Unlock()
+	if !s.index.loaded {
+		s.index.loaded, s.index.offsets, s.index.times = true, offsets, times
+		s.index.written.offsets, s.index.written.times = len(offsets), len(times)
+	}
+	return nil
+}
+
+// readIndexes reads the index files, and tells whether they make sense.
+func (s *segment) readIndexes(next kafka.Offset) (offsets []IndexEntry, times []TimeEntry, ok bool, err error) {
+	content, err := s.readSide(indexSuffix)
+	if err != nil {
+		return nil, nil, false, ignoreNotExist(err)
+	}
+	timeContent, err := s.readSide(timeIndexSuffix)
+	if err != nil {
+		return nil, nil, false, ignoreNotExist(err)
+	}
+	offsets, err1 := ParseIndex(content, s.base)
+	times, err2 := ParseTimeIndex(timeContent, s.base)
+	if err1 != nil || err2 != nil {
+		return nil, nil, false, nil
+	}
+	size := s.size.Load()
+	if n := len(offsets); n > 0 && (offsets[n-1].Offset >= next || offsets[n-1].Position >= size) {
+		return nil, nil, false, nil
+	}
+	if n := len(times); n > 0 && times[n-1].Offset >= next || n == 0 && size > 0 {
+		return nil, nil, false, nil
+	}
+	return offsets, times, true, nil
+}
+
+// readSide reads a file beside the .log.
+func (s *segment) readSide(suffix string) ([]byte, error) {
+	name := s.name(suffix)
+	s.mu.Lock()
+	deleted := s.deleted
+	s.mu.Unlock()
+	if deleted {
+		name += deletedSuffix
+	}
+	return vfs.ReadFile(s.fs, name)
+}
+
+func ignoreNotExist(err error) error {
+	if vfs.IsNotExist(err) {
+		return nil
+	}
+	return fmt.Errorf("read index: %w", err)
+}

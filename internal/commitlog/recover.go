@@ -1,0 +1,221 @@
+package commitlog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// recover reads every batch from the segment on that holds the recovery point. What does not check is the torn end: it and all
+// behind it go. Nothing acknowledged is among it, as a flush makes all before its end durable; but where it lies below the
+// recovery point, it is damage, and stays.
+func (o *opening) recover() error {
+	first := 0
+	for first+1 < len(o.list) && o.list[first+1].base <= o.scanFrom {
+		first++
+	}
+	for _, s := range o.list[:first] {
+		s.synced.Store(s.size.Load())
+		s.createdMs = o.now.UnixMilli()
+	}
+	if err := o.loadProducers(o.list[first].base, o.list[first].base); err != nil {
+		return err
+	}
+	o.epochs.truncateEnd(max(o.scanFrom, o.list[first].base))
+	o.end = o.list[first].base
+	for i := first; i < len(o.list); i++ {
+		s := o.list[i]
+		if s.base != o.end && !o.config.Load().Compact {
+			return o.dropFrom(i, fmt.Sprintf("offsets %d to %d are missing before", o.end, s.base))
+		}
+		o.end = s.base
+		torn, err := o.scan(s, nextBase(o.list, i, 1<<63-1))
+		if err != nil {
+			return err
+		}
+		if err := o.finishScan(s, i+1 == len(o.list) || torn != ""); err != nil {
+			return err
+		}
+		if torn != "" {
+			return o.dropFrom(i+1, torn)
+		}
+	}
+	return o.checkFloor()
+}
+
+// checkFloor refuses a log that lacks what had been flushed.
+func (o *opening) checkFloor() error {
+	if o.end >= o.floor {
+		return nil
+	}
+	s := o.list[len(o.list)-1]
+	return &CorruptError{File: s.name(logSuffix), At: s.size.Load(), Reason: fmt.Sprintf(
+		"the log ends at offset %d, but had been flushed up to %d", o.end, o.floor)}
+}
+
+// dropFrom removes the segments behind a torn end.
+func (o *opening) dropFrom(i int, reason string) error {
+	if err := o.checkFloor(); err != nil {
+		return err
+	}
+	o.dir.note("%s: the end was torn, it is %d now: %s", o.partition, o.end, reason)
+	for len(o.list) > i {
+		s := o.list[len(o.list)-1]
+		o.list = o.list[:len(o.list)-1]
+		if err := s.remove(); err != nil {
+			return o.dir.failUnlessFull(err)
+		}
+	}
+	return nil
+}
+
+// remove closes and removes the segment's files.
+func (s *segment) remove() error {
+	s.mu.Lock()
+	s.closeFile()
+	s.mu.Unlock()
+	for _, suffix := range []string{indexSuffix, timeIndexSuffix, txnIndexSuffix, logSuffix} {
+		if err := s.fs.Remove(s.name(suffix)); err != nil && !vfs.IsNotExist(err) {
+			return fmt.Errorf("remove torn segment: %w", err)
+		}
+	}
+	return nil
+}
+
+// scan checks a segment's batches up to the base of the next segment and notes them in the indexes, epochs and producers. If
+// the end is torn it cuts it off and says how.
+func (o *opening) scan(s *segment, next kafka.Offset) (torn string, err error) {
+	file, err := s.acquire()
+	if err != nil {
+		return "", err
+	}
+	defer file.release()
+	s.begin(o.now.UnixMilli())
+	w := newWalker(file, s.name(logSuffix), s.size.Load(), bodyAhead)
+	defer w.done()
+	at := int64(0)
+	for at < w.limit {
+		b, err := w.batch(at)
+		if err == nil {
+			err = o.checkBatch(s, b, next)
+		}
+		var corrupt *CorruptError
+		var malformed *record.Malformed
+		switch {
+		case err == nil:
+			o.noteBatch(s, b, at)
+			at += int64(len(b))
+		case errors.As(err, &corrupt) || errors.As(err, &malformed):
+			return o.cutTorn(s, file, at, err)
+		default:
+			return "", err
+		}
+	}
+	return "", nil
+}
+
+func (o *opening) checkBatch(s *segment, b record.Batch, next kafka.Offset) error {
+	if err := b.Check(); err != nil {
+		return err
+	}
+	if b.BaseOffset() < o.end || b.LastOffset() >= next || b.LastOffset()-s.base > 1<<31-1 {
+		return &CorruptError{Reason: fmt.Sprintf("offsets %d to %d where %d is next", b.BaseOffset(), b.LastOffset(), o.end)}
+	}
+	return nil
+}
+
+func (o *opening) noteBatch(s *segment, b record.Batch, at int64) {
+	s.noteBatch(b.MaxTimestampMs(), b.LastOffset())
+	s.noteIndex(b.LastOffset(), at, len(b), o.config.Load().IndexIntervalBytes)
+	if b.BaseOffset() >= o.scanFrom {
+		o.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
+	}
+	if b.ProducerID() != kafka.NoProducer {
+		o.producers.Apply(b, o.now)
+	}
+	o.end = b.NextOffset()
+}
+
+// cutTorn ends the segment at a position, unless that would cut off what had been flushed.
+func (o *opening) cutTorn(s *segment, file vfs.File, at int64, why error) (torn string, err error) {
+	if o.end < o.floor {
+		return "", &CorruptError{File: s.name(logSuffix), At: at, Reason: fmt.Sprintf(
+			"%v; offset %d had been flushed (recovery point %d)", why, o.end, o.floor)}
+	}
+	torn = fmt.Sprintf("%d bytes cut off %s: %v", s.size.Load()-at, s.name(logSuffix), why)
+	if err := file.Truncate(at); err != nil {
+		return "", o.dir.fail(fmt.Errorf("cut off torn end: %w", err))
+	}
+	s.size.Store(at)
+	return torn, nil
+}
+
+// begin forgets what is known of the segment's batches: they are about to be read.
+func (s *segment) begin(nowMs int64) {
+	s.index.reset()
+	s.sinceIndex = 0
+	s.synced.Store(0)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.maxKnown, s.maxTime, s.firstMs, s.createdMs = true, TimeEntry{-1, s.base}, -1, nowMs
+}
+
+// finishScan writes the indexes of a segment that will not be appended to.
+func (o *opening) finishScan(s *segment, active bool) error {
+	if active {
+		return nil
+	}
+	return o.dir.failUnlessFull(o.finishIndex(s))
+}
+
+// rebuildIndexes makes the indexes of a segment new from its batches, as their files are missing or damaged.
+func (s *segment) rebuildIndexes() error {
+	file, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer file.release()
+	w := newWalker(file, s.name(logSuffix), s.size.Load(), bodyAhead)
+	defer w.done()
+	fresh := newSegment(s.fs, s.folder, s.base)
+	for at := int64(0); at < w.limit; {
+		head, size, err := w.head(at)
+		if err != nil {
+			return err
+		}
+		fresh.noteBatch(head.MaxTimestampMs(), head.LastOffset())
+		fresh.noteIndex(head.LastOffset(), at, int(size), DefaultConfig().IndexIntervalBytes)
+		at += size
+	}
+	fresh.index.addTime(fresh.maxTime.TimestampMs, fresh.maxTime.Offset)
+	return s.replaceIndexes(&fresh.index)
+}
+
+// replaceIndexes takes over rebuilt indexes, and makes their files such that a power cut leaves none that looks right and is
+// not.
+func (s *segment) replaceIndexes(fresh *index) error {
+	s.index.mu.Lock()
+	defer s.index.mu.Unlock()
+	if s.index.loaded {
+		return nil
+	}
+	s.index.loaded, s.index.offsets, s.index.times = true, fresh.offsets, fresh.times
+	s.index.written.offsets, s.index.written.times = 0, 0
+	s.mu.Lock()
+	deleted := s.deleted
+	s.mu.Unlock()
+	if deleted {
+		return nil
+	}
+	if err := vfs.Replace(s.fs, s.name(timeIndexSuffix), encodeTimeIndex(fresh.times, s.base)); err != nil {
+		return fmt.Errorf("write rebuilt index: %w", err)
+	}
+	if err := vfs.Replace(s.fs, s.name(indexSuffix), encodeIndex(fresh.offsets, s.base)); err != nil {
+		return fmt.Errorf("write rebuilt index: %w", err)
+	}
+	s.index.written.offsets, s.index.written.times = len(fresh.offsets), len(fresh.times)
+	return nil
+}

@@ -1,0 +1,158 @@
+package commitlog
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// SetStart moves the log's start up: records below it are gone for readers at once, their segments with the next Retain. It
+// lasts from the next WriteCheckpoints on. Going back does nothing.
+func (l *Log) SetStart(to kafka.Offset) error {
+	if to > l.EndOffset() {
+		return kafka.OffsetOutOfRange
+	}
+	if to > l.StartOffset() {
+		l.start.Store(int64(to))
+		l.epochs.truncateStart(to)
+	}
+	return nil
+}
+
+// Retain takes the segments out of the log that lie below its start, or are over retention.bytes or retention.ms with all they
+// hold below the high watermark. If that is all of them, a new segment is begun first. Their files are left to Sweep. It
+// tells how many bytes went.
+func (l *Log) Retain(now time.Time, highWatermark kafka.Offset) (removedBytes int64, err error) {
+	if err := l.writable(); err != nil {
+		return 0, err
+	}
+	l.seen = now
+	n, err := l.expired(now, highWatermark)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	segments := *l.segments.Load()
+	if n == len(segments) {
+		if err := l.roll(l.EndOffset(), now); err != nil {
+			return 0, err
+		}
+		segments = *l.segments.Load()
+	}
+	for _, s := range segments[:n] {
+		removedBytes += s.size.Load()
+	}
+	if start := segments[n].base; start > l.StartOffset() {
+		l.start.Store(int64(start))
+		l.epochs.truncateStart(start)
+	}
+	l.setSegments(append([]*segment(nil), segments[n:]...))
+	l.doom(segments[:n])
+	return removedBytes, nil
+}
+
+// expired counts the segments at the begin that may go.
+func (l *Log) expired(now time.Time, highWatermark kafka.Offset) (int, error) {
+	c, end, segments := l.config.Load(), l.EndOffset(), *l.segments.Load()
+	excess := int64(-1)
+	if c.Delete && c.RetentionBytes >= 0 {
+		excess = l.Size() - c.RetentionBytes
+	}
+	for i, s := range segments {
+		next, size := nextBase(segments, i, end), s.size.Load()
+		last := i+1 == len(segments)
+		if next > highWatermark || last && size == 0 {
+			return i, nil
+		}
+		if !last && next <= l.StartOffset() {
+			excess -= size
+			continue
+		}
+		if excess >= size {
+			excess -= size
+			continue
+		}
+		old, err := l.isOld(s, next, now)
+		if err != nil || !old {
+			return i, err
+		}
+		excess -= size
+	}
+	return len(segments), nil
+}
+
+// isOld tells whether all of a segment is older than retention.ms.
+func (l *Log) isOld(s *segment, next kafka.Offset, now time.Time) (bool, error) {
+	c := l.config.Load()
+	if !c.Delete || c.RetentionMs < 0 {
+		return false, nil
+	}
+	maxTime, err := s.maxTimestamp(next)
+	if err != nil {
+		return false, err
+	}
+	if maxTime.TimestampMs < 0 {
+		return now.UnixMilli()-s.createdMs > c.RetentionMs, nil
+	}
+	return now.UnixMilli()-maxTime.TimestampMs > c.RetentionMs, nil
+}
+
+// doom leaves segments to sweep.
+func (l *Log) doom(segments []*segment) {
+	l.doomedMu.Lock()
+	defer l.doomedMu.Unlock()
+	for _, s := range segments {
+		l.doomed = append(l.doomed, doomedSegment{segment: s})
+	}
+}
+
+// sweep renames the files of doomed segments and removes them when it is time; it closes what is idle. One segment after the
+// other goes, durably: a power cut must not leave an older one without a newer one.
+func (l *Log) sweep(now time.Time) error {
+	if err := l.sweepDoomed(now); err != nil {
+		return err
+	}
+	segments := *l.segments.Load()
+	for i, s := range segments {
+		s.idle(i+1 == len(segments))
+	}
+	return nil
+}
+
+func (l *Log) sweepDoomed(now time.Time) error {
+	l.doomedMu.Lock()
+	defer l.doomedMu.Unlock()
+	kept := l.doomed[:0]
+	for i := range l.doomed {
+		s := &l.doomed[i]
+		if !s.renamed {
+			if err := l.renameDoomed(s, now); err != nil {
+				return err
+			}
+		}
+		if now.Before(s.removeAt) {
+			kept = append(kept, *s)
+			continue
+		}
+		if err := s.removeDeleted(); err != nil {
+			return err
+		}
+	}
+	l.doomed = kept
+	return nil
+}
+
+func (l *Log) renameDoomed(s *doomedSegment, now time.Time) error {
+	if l.closed.Load() {
+		return nil
+	}
+	if err := s.markDeleted(); err != nil {
+		return err
+	}
+	if err := l.fs.SyncDir(l.folder); err != nil {
+		return l.dir.fail(fmt.Errorf("delete segment: %w", err))
+	}
+	s.renamed = true
+	s.removeAt = now.Add(time.Duration(l.config.Load().FileDeleteDelayMs) * time.Millisecond)
+	return l.removeSnapshot(s.base)
+}

@@ -1,0 +1,193 @@
+package commitlog
+
+import (
+	"math"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
+)
+
+// Timestamped is a record that a search by time found.
+type Timestamped struct {
+	Offset      kafka.Offset
+	TimestampMs int64
+	Epoch       kafka.Epoch
+}
+
+// decompressedMax bounds what a search inside a compressed batch unpacks, as the broker's limit on produced batches does.
+const decompressedMax = 256 << 20
+
+// OffsetForTime returns the first record below a bound whose timestamp is at least ms, looking inside batches. It is false if
+// there is none.
+func (l *Log) OffsetForTime(ms int64, bound kafka.Offset) (Timestamped, bool, error) {
+	start, end := l.StartOffset(), l.EndOffset()
+	bound = min(bound, end)
+	segments := *l.segments.Load()
+	for i := find(segments, start); i < len(segments); i++ {
+		s, next := segments[i], nextBase(segments, i, end)
+		if s.base >= bound {
+			break
+		}
+		maxTime, err := s.maxTimestamp(next)
+		if err != nil {
+			return Timestamped{}, false, err
+		}
+		if maxTime.TimestampMs < ms {
+			continue
+		}
+		found, ok, err := s.firstAtTime(ms, start, bound, next)
+		if ok || err != nil {
+			return found, ok, err
+		}
+	}
+	return Timestamped{}, false, nil
+}
+
+// firstAtTime is OffsetForTime in one segment.
+func (s *segment) firstAtTime(ms int64, start, bound, next kafka.Offset) (found Timestamped, ok bool, err error) {
+	if err := s.load(next); err != nil {
+		return Timestamped{}, false, err
+	}
+	from := start
+	if before, ok := s.index.beforeTime(ms); ok {
+		from = max(from, before.Offset)
+	}
+	file, err := s.acquire()
+	if err != nil {
+		return Timestamped{}, false, err
+	}
+	defer file.release()
+	w := newWalker(file, s.name(logSuffix), s.size.Load(), headAhead)
+	defer w.done()
+	at, err := s.position(w, from)
+	for err == nil && at < w.limit {
+		head, size, err := w.head(at)
+		if err != nil {
+			return Timestamped{}, false, err
+		}
+		if head.BaseOffset() >= bound {
+			return Timestamped{}, false, nil
+		}
+		if head.MaxTimestampMs() >= ms {
+			found, ok, err := s.firstInBatch(w, at, ms, start, bound)
+			if ok || err != nil {
+				return found, ok, err
+			}
+		}
+		at += size
+	}
+	return Timestamped{}, false, err
+}
+
+// firstInBatch looks at the records of one batch.
+func (s *segment) firstInBatch(w *walker, at, ms int64, start, bound kafka.Offset) (found Timestamped, ok bool, err error) {
+	b, err := w.batch(at)
+	if err != nil {
+		return Timestamped{}, false, err
+	}
+	for r, err := range b.Records(decompressedMax) {
+		if err != nil {
+			return Timestamped{}, false, w.corrupt(at, "%v", err)
+		}
+		if r.Offset >= bound {
+			break
+		}
+		if r.Offset >= start && r.TimestampMs >= ms {
+			return Timestamped{r.Offset, r.TimestampMs, b.LeaderEpoch()}, true, nil
+		}
+	}
+	return Timestamped{}, false, nil
+}
+
+// MaxTimestamp returns the first record below a bound that has the largest timestamp there. It is false in an empty log.
+func (l *Log) MaxTimestamp(bound kafka.Offset) (Timestamped, bool, error) {
+	start, end := l.StartOffset(), l.EndOffset()
+	bound = min(bound, end)
+	segments := *l.segments.Load()
+	largest, in := int64(-1), -1
+	for i := find(segments, start); i < len(segments) && segments[i].base < bound; i++ {
+		ms, err := l.largestBelow(segments[i], start, bound, nextBase(segments, i, end))
+		if err != nil {
+			return Timestamped{}, false, err
+		}
+		if ms > largest {
+			largest, in = ms, i
+		}
+	}
+	if in < 0 {
+		return Timestamped{}, false, nil
+	}
+	return segments[in].firstAtTime(largest, start, bound, nextBase(segments, in, end))
+}
+
+// largestBelow returns the largest timestamp of a segment's records in [start, bound), -1 if there is none.
+func (l *Log) largestBelow(s *segment, start, bound, next kafka.Offset) (int64, error) {
+	maxTime, err := s.maxTimestamp(next)
+	if err != nil {
+		return 0, err
+	}
+	if start <= s.base && next <= bound {
+		return maxTime.TimestampMs, nil
+	}
+	largest := int64(-1)
+	err = s.headers(max(start, s.base), next, func(w *walker, head record.Batch, at int64) error {
+		switch {
+		case head.BaseOffset() >= bound:
+			return errStop
+		case head.MaxTimestampMs() <= largest:
+			return nil
+		case head.BaseOffset() >= start && head.LastOffset() < bound:
+			largest = head.MaxTimestampMs()
+			return nil
+		}
+		ms, err := largestInBatch(w, at, start, bound)
+		largest = max(largest, ms)
+		return err
+	})
+	return largest, err
+}
+
+// largestInBatch is for a batch of which only some records count.
+func largestInBatch(w *walker, at int64, start, bound kafka.Offset) (int64, error) {
+	b, err := w.batch(at)
+	if err != nil {
+		return 0, err
+	}
+	largest := int64(math.MinInt64)
+	for r, err := range b.Records(decompressedMax) {
+		if err != nil {
+			return 0, w.corrupt(at, "%v", err)
+		}
+		if r.Offset >= start && r.Offset < bound {
+			largest = max(largest, r.TimestampMs)
+		}
+	}
+	return largest, nil
+}
+
+// headers calls each with the headers of the batches from an offset on. errStop ends it.
+func (s *segment) headers(from, next kafka.Offset, each func(w *walker, head record.Batch, at int64) error) error {
+	if err := s.load(next); err != nil {
+		return err
+	}
+	file, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer file.release()
+	w := newWalker(file, s.name(logSuffix), s.size.Load(), headAhead)
+	defer w.done()
+	at, err := s.position(w, from)
+	for err == nil && at < w.limit {
+		var head record.Batch
+		var size int64
+		if head, size, err = w.head(at); err != nil {
+			return err
+		}
+		if err = each(w, head, at); err == errStop {
+			return nil
+		}
+		at += size
+	}
+	return err
+}
