@@ -8,32 +8,18 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
-const minISR = "min.insync.replicas"
-
-// checkBrokerChange tells whether one broker, or all of them, may have exactly the next settings. Kafka answers InvalidRequest
-// to all of it, but for what eligible leader replicas forbid.
-func (b *Broker) checkBrokerChange(r Resource, next map[string]string) error {
-	forAll := r.Name == ""
-	if r.EligibleLeaders {
-		before, was := r.Current[minISR]
-		after, is := next[minISR]
-		switch {
-		case forAll && was && !is:
-			return kafka.Refuse(kafka.InvalidConfig, "%s of all brokers cannot be deleted while eligible leader replicas are on", minISR)
-		case !forAll && (was != is || before != after):
-			return nodeMinISRRefused()
+// checkBrokerChange tells whether one broker, or all of them, may be changed so. Kafka answers InvalidRequest to all of it.
+func (b *Broker) checkBrokerChange(c Change) error {
+	for _, name := range c.Changed {
+		text, ok := c.Next[name]
+		if !ok {
+			continue
 		}
-	}
-	for _, name := range sortedNames(next) {
-		if err := checkBrokerKey(name, next[name], forAll); err != nil {
+		if err := checkBrokerKey(name, text, c.Name == ""); err != nil {
 			return err
 		}
 	}
-	before := b.With(Dynamic{Cluster: r.Cluster, Node: r.Current})
-	after := b.With(Dynamic{Cluster: r.Cluster, Node: next})
-	if forAll {
-		before, after = b.With(Dynamic{Cluster: r.Current}), b.With(Dynamic{Cluster: next})
-	}
+	before, after := b.With(c.Before), b.With(c.After)
 	if err := checkThreads(before, after); err != nil {
 		return err
 	}
@@ -41,10 +27,6 @@ func (b *Broker) checkBrokerChange(r Resource, next map[string]string) error {
 		return kafka.Refuse(kafka.InvalidRequest, "%v", faults[0])
 	}
 	return nil
-}
-
-func nodeMinISRRefused() error {
-	return kafka.Refuse(kafka.InvalidConfig, "%s cannot be changed for one broker while eligible leader replicas are on", minISR)
 }
 
 // checkBrokerKey judges one dynamic setting by itself.
