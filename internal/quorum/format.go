@@ -1,0 +1,60 @@
+package quorum
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/kraft"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/sysrecord"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// Format makes the metadata log's directory of a new cluster with this node as its only voter, as `kafka-storage format
+// --standalone` does: the snapshot 0-0 with kraft.version 1, the voter and the feature levels, then meta.properties. After a
+// crash in between the directory is still unformatted.
+func Format(fs vfs.FS, path string, p commitlog.MetaProperties, controller meta.Endpoint, now time.Time) error {
+	folder := metadataFolder(path)
+	if ids, err := listSnapshots(fs, folder); err != nil {
+		return err
+	} else if len(ids) > 0 && ids[len(ids)-1] != (SnapshotID{}) {
+		return fmt.Errorf("format %s: it holds the snapshot %s of a metadata log already", path, ids[len(ids)-1])
+	}
+	if err := fs.MkdirAll(folder); err != nil {
+		return err
+	}
+	if err := fs.SyncDir(path); err != nil {
+		return err
+	}
+	voter := kraft.Voter{
+		ID: p.NodeID, Directory: p.ID, MaxVersion: 1,
+		Endpoints: []kraft.Endpoint{{Name: controller.Name, Host: controller.Host, Port: controller.Port}},
+	}
+	if err := writeBootstrap(fs, folder, kraft.Membership{Version: 1, Voters: []kraft.Voter{voter}}, now.UnixMilli()); err != nil {
+		return err
+	}
+	return commitlog.FormatDir(fs, path, p)
+}
+
+func writeBootstrap(fs vfs.FS, folder string, m kraft.Membership, nowMs int64) error {
+	header := sysrecord.NewSnapshotHeaderRecord()
+	header.LastContainedLogTimestamp = nowMs
+	w, err := newSnapshotWriter(fs, filepath.Join(folder, SnapshotID{}.String()), 0)
+	if err != nil {
+		return err
+	}
+	w.put(encodeControl(append([]control{{record.ControlSnapshotHeader, header}}, membershipControls(m)...), nowMs))
+	w.put(encode(meta.Bootstrap(), nowMs))
+	w.put(encodeControl([]control{{record.ControlSnapshotFooter, sysrecord.NewSnapshotFooterRecord()}}, nowMs))
+	return w.finish()
+}
+
+func metadataFolder(path string) string {
+	return filepath.Join(path, metadataPartition.String())
+}
+
+var metadataPartition = kafka.TopicPartition{Topic: metadataLog, Partition: 0}

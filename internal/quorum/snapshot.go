@@ -1,0 +1,222 @@
+package quorum
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/kraft"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/sysrecord"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// SnapshotID names a snapshot: it holds all records below End, the last of which was appended under Epoch.
+type SnapshotID struct {
+	End   kafka.Offset
+	Epoch kafka.Epoch
+}
+
+const (
+	snapshotSuffix = ".checkpoint"
+	partialSuffix  = ".part"
+)
+
+// String is the snapshot's file name.
+func (id SnapshotID) String() string {
+	return fmt.Sprintf("%020d-%010d%s", id.End, id.Epoch, snapshotSuffix)
+}
+
+// ParseSnapshotName reads what String writes.
+func ParseSnapshotName(name string) (SnapshotID, bool) {
+	base, isSnapshot := strings.CutSuffix(name, snapshotSuffix)
+	var id SnapshotID
+	if n, err := fmt.Sscanf(base, "%020d-%010d", &id.End, &id.Epoch); !isSnapshot || err != nil || n != 2 || id.String() != name {
+		return SnapshotID{}, false
+	}
+	return id, true
+}
+
+func compareSnapshots(a, b SnapshotID) int {
+	return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Epoch, b.Epoch))
+}
+
+// listSnapshots returns the whole snapshots in a folder, the oldest first, and removes what is left of unfinished ones.
+func listSnapshots(fs vfs.FS, folder string) ([]SnapshotID, error) {
+	entries, err := fs.ReadDir(folder)
+	if vfs.IsNotExist(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var ids []SnapshotID
+	for _, e := range entries {
+		if id, ok := ParseSnapshotName(e.Name); ok {
+			ids = append(ids, id)
+		} else if strings.HasSuffix(e.Name, snapshotSuffix+partialSuffix) || strings.HasSuffix(e.Name, snapshotSuffix+".deleted") {
+			if err := fs.Remove(filepath.Join(folder, e.Name)); err != nil && !vfs.IsNotExist(err) {
+				return nil, fmt.Errorf("remove unfinished snapshot: %w", err)
+			}
+		}
+	}
+	slices.SortFunc(ids, compareSnapshots)
+	return ids, nil
+}
+
+// readSnapshot applies a snapshot. It must end with its footer: a torn one was never renamed.
+func readSnapshot(fs vfs.FS, name string, p *replay) (headerMs int64, err error) {
+	content, err := vfs.ReadFile(fs, name)
+	if err != nil {
+		return 0, err
+	}
+	finished := false
+	size := len(content)
+	for rest := content; len(rest) > 0; {
+		damaged := func(err error) error {
+			return &commitlog.CorruptError{File: name, At: int64(size - len(rest)), Reason: err.Error()}
+		}
+		batch, behind, err := record.Split(rest)
+		if err != nil {
+			return 0, damaged(err)
+		}
+		if err := batch.Check(); err != nil {
+			return 0, damaged(err)
+		}
+		if finished {
+			return 0, damaged(errors.New("records behind the footer"))
+		}
+		if err := p.batch(batch); err != nil {
+			return 0, damaged(err)
+		}
+		kind, value, isControl, err := batch.Control()
+		switch {
+		case err != nil:
+			return 0, damaged(err)
+		case isControl && kind == record.ControlSnapshotHeader:
+			header := sysrecord.NewSnapshotHeaderRecord()
+			if err := header.ReadFrom(value, 0); err != nil {
+				return 0, damaged(err)
+			}
+			headerMs = header.LastContainedLogTimestamp
+		case isControl && kind == record.ControlSnapshotFooter:
+			finished = true
+		}
+		rest = behind
+	}
+	if !finished {
+		return 0, &commitlog.CorruptError{File: name, At: int64(size), Reason: "no footer"}
+	}
+	return headerMs, nil
+}
+
+// snapshotTime returns the append time of the last record in a snapshot, from its header.
+func snapshotTime(fs vfs.FS, name string) (int64, error) {
+	file, err := fs.Open(name, os.O_RDONLY)
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	head := make([]byte, headerReadMax)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && err != io.EOF {
+		return 0, fmt.Errorf("read %s: %w", name, err)
+	}
+	batch, _, err := record.Split(head[:n])
+	if err != nil {
+		return 0, &commitlog.CorruptError{File: name, Reason: err.Error()}
+	}
+	_, value, _, err := batch.Control()
+	if err != nil {
+		return 0, &commitlog.CorruptError{File: name, Reason: err.Error()}
+	}
+	header := sysrecord.NewSnapshotHeaderRecord()
+	err = header.ReadFrom(value, 0)
+	return header.LastContainedLogTimestamp, err
+}
+
+// headerReadMax is more than a header with many voters takes.
+const headerReadMax = 64 << 10
+
+// writeSnapshot writes all of the image into a new file, durably.
+func writeSnapshot(fs vfs.FS, folder string, id SnapshotID, im *meta.Image, m kraft.Membership, nowMs int64) error {
+	header := sysrecord.NewSnapshotHeaderRecord()
+	header.LastContainedLogTimestamp = im.AppendMs()
+	w, err := newSnapshotWriter(fs, filepath.Join(folder, id.String()), id.Epoch)
+	if err != nil {
+		return err
+	}
+	w.put(encodeControl(append([]control{{record.ControlSnapshotHeader, header}}, membershipControls(m)...), nowMs))
+	b := record.Builder{}
+	for value := range im.Snapshot() {
+		if b.Count() > 0 && b.Len()+len(value) > batchBytesMax {
+			w.put(b.Build())
+		}
+		b.Add(nil, value, nil, nowMs)
+	}
+	if b.Count() > 0 {
+		w.put(b.Build())
+	}
+	w.put(encodeControl([]control{{record.ControlSnapshotFooter, sysrecord.NewSnapshotFooterRecord()}}, nowMs))
+	return w.finish()
+}
+
+// snapshotWriter writes batches under a name that recovery removes until they are whole.
+type snapshotWriter struct {
+	fs   vfs.FS
+	name string
+	file vfs.File
+	at   int64
+	next kafka.Offset
+	in   kafka.Epoch
+	err  error
+}
+
+func newSnapshotWriter(fs vfs.FS, name string, epoch kafka.Epoch) (*snapshotWriter, error) {
+	file, err := fs.Open(name+partialSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return nil, fmt.Errorf("create snapshot: %w", err)
+	}
+	return &snapshotWriter{fs: fs, name: name, file: file, in: epoch}, nil
+}
+
+// put stamps offsets, counted from 0 in every snapshot, and the epoch.
+func (w *snapshotWriter) put(b record.Batch) {
+	if w.err != nil {
+		return
+	}
+	b.SetBaseOffset(w.next)
+	b.SetLeaderEpoch(w.in)
+	if _, w.err = w.file.WriteAt(b, w.at); w.err == nil {
+		w.at += int64(len(b))
+		w.next = b.NextOffset()
+	}
+}
+
+func (w *snapshotWriter) finish() error {
+	err := w.err
+	if err == nil {
+		err = w.file.Sync()
+	}
+	if closing := w.file.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = w.fs.Rename(w.name+partialSuffix, w.name)
+	}
+	if err == nil {
+		err = w.fs.SyncDir(filepath.Dir(w.name))
+	}
+	if err != nil {
+		return fmt.Errorf("write snapshot %s: %w", w.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/raftsman/raftsman/internal/invariant"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/kraft"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/sysrecord"
+)
+
+// Start makes this node the leader of a new epoch and registers it as a broker: when it returns, everything of that is
+// durable, the first image is published, and commands are taken. It makes the broker lead what it can lead; with
+// Registration.Unclean every partition that it leads got a new leader epoch. Registration's ID and Features are filled in.
+//
+// An error of type *kraft.NotAloneError says that the log belongs to a larger quorum.
+func (n *Node) Start(ctx context.Context, reg meta.Registration) error {
+	n.mu.Lock()
+	err := n.startLocked(ctx, reg)
+	end := n.log.EndOffset()
+	n.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("start metadata quorum: %w", err)
+	}
+	if err := n.commit(end); err != nil {
+		return err
+	}
+	n.snapshots.start()
+	return nil
+}
+
+func (n *Node) startLocked(ctx context.Context, reg meta.Registration) error {
+	switch {
+	case n.failure != nil:
+		return n.failure
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	invariant.Check(!n.started, "a quorum node was started twice")
+	state, err := n.core.Campaign()
+	if err != nil {
+		return err
+	}
+	if err := writeState(n.o.FS, n.folder, state, n.core.Membership()); err != nil {
+		return n.failLocked(err)
+	}
+	if err := n.beginEpoch(); err != nil {
+		return err
+	}
+	if err := n.register(reg); err != nil {
+		return err
+	}
+	n.started = true
+	return nil
+}
+
+// beginEpoch appends what each epoch begins with: the leader change; in an empty log or when the controller's address changed
+// the voters; the end of a transaction that another controller left open; and in an empty log the bootstrap records.
+func (n *Node) beginEpoch() error {
+	controls := []control{leaderChange(n.o.NodeID, n.core.Membership())}
+	if updated, changed := n.core.UpdateVoter(n.o.controllerEndpoints()); changed {
+		n.core.SetMembership(updated)
+		controls = append(controls, membershipControls(updated)...)
+	} else if n.log.EndOffset() == 0 {
+		controls = append(controls, membershipControls(updated)...)
+	}
+	nowMs := n.o.Now().UnixMilli()
+	batch := encodeControl(controls, nowMs)
+	epoch := n.core.State().Epoch
+	appended, err := n.log.Append(batch, epoch, n.o.Now())
+	if err != nil {
+		return n.failLocked(err)
+	}
+	tip := n.tip.Update().Image(appended.Last, epoch, nowMs).WithController(n.o.NodeID)
+	n.appendedLocked(tip, int64(len(batch)))
+	if n.openTransaction {
+		if err := n.abortTransaction(); err != nil {
+			return err
+		}
+	}
+	if len(n.tip.Features()) > 0 {
+		return nil
+	}
+	bootstrap := n.bootstrap
+	if len(bootstrap) == 0 {
+		bootstrap = meta.Bootstrap()
+	}
+	return n.appendLocked(meta.Activate(bootstrap, n.o.MinISR))
+}
+
+// abortTransaction ends what a controller before us began and did not finish: nothing of it counts.
+func (n *Node) abortTransaction() error {
+	abort := sysrecord.NewAbortTransactionRecord()
+	abort.Reason = new("the controller that began it is gone")
+	nowMs := n.o.Now().UnixMilli()
+	batch := encode([]meta.Entry{{Record: abort}}, nowMs)
+	epoch := n.core.State().Epoch
+	appended, err := n.log.Append(batch, epoch, n.o.Now())
+	if err != nil {
+		return n.failLocked(err)
+	}
+	n.openTransaction = false
+	n.appendedLocked(n.tip.Update().Image(appended.Last, epoch, nowMs), int64(len(batch)))
+	return nil
+}
+
+// startBatchEntries bounds the batches in which the leader changes of a start are appended.
+const startBatchEntries = 10_000
+
+// register appends the registrations of this node. The broker's last record ends its fencing, so a crash in between leaves it
+// fenced, and the next start does it all again.
+func (n *Node) register(reg meta.Registration) error {
+	reg.ID, reg.Features = n.o.NodeID, meta.SupportedFeatures()
+	controller := meta.DecideController(n.tip, n.o.NodeID, reg.Incarnation, []meta.Endpoint{n.o.Controller})
+	entries := append(controller, meta.DecideRegister(n.tip, reg, n.log.EndOffset()+kafka.Offset(len(controller)))...)
+	n.brokerEpoch = kafka.BrokerEpoch(n.log.EndOffset() + kafka.Offset(len(controller)))
+	for len(entries) > 0 {
+		part := entries[:min(len(entries), startBatchEntries)]
+		if err := n.appendLocked(part); err != nil {
+			return err
+		}
+		entries = entries[len(part):]
+	}
+	return nil
+}
+
+// BrokerEpoch returns the epoch under which this node is registered as a broker since Start.
+func (n *Node) BrokerEpoch() kafka.BrokerEpoch {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.brokerEpoch
+}
+
+// Membership returns the voters of the quorum and its kraft.version.
+func (n *Node) Membership() kraft.Membership {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.core.Membership()
+}
+
+// Close writes nothing but the log's own end: commands are refused from now on, and the metadata log is closed. The caller
+// then closes Options.Dir.
+func (n *Node) Close() error {
+	n.snapshots.stop()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil
+	}
+	n.closed = true
+	if n.failure == nil {
+		n.failure = errClosed
+	}
+	return n.log.Close(n.o.Now())
+}
