@@ -8,24 +8,31 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/coord"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/quorum"
 	"github.com/raftsman/raftsman/internal/wire"
 )
 
 // API hands requests to their handlers. Its fields are set before the first request and do not change.
 type API struct {
 	NodeID    kafka.NodeID
+	Config    *config.Broker  // static: what the metadata sets comes on top
 	ClusterID func() string   // read at each use: the id of a directory that is formatted at start comes late
 	Features  func() Features // nil: none
+	Quorum    *quorum.Node
 	Coord     *coord.Coordinator
 	Log       *slog.Logger
+	LogLevel  *slog.LevelVar // what the process logs; changed by IncrementalAlterConfigs
 
 	served served
 }
 
 // New returns the API of one node; the caller fills the fields and then hands it to the server.
-func New(log *slog.Logger) *API { return &API{Log: log, served: index(table)} }
+func New(log *slog.Logger) *API {
+	return &API{Log: log, LogLevel: new(slog.LevelVar), served: index(table)}
+}
 
 // Serves tells whether a request of that version gets an answer. ApiVersions does at any version: a client that asks at one we
 // do not know is told which ones we do.

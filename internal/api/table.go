@@ -15,7 +15,10 @@ var table = []entry{
 	{key: kmsg.DescribeGroups, min: 0, max: 6, handle: (*API).describeGroups},
 	{key: kmsg.ListGroups, min: 0, max: 5, handle: (*API).listGroups},
 	{key: kmsg.ApiVersions, min: 0, max: 5, handle: (*API).apiVersions},
+	{key: kmsg.DescribeConfigs, min: 1, max: 4, handle: (*API).describeConfigs},
+	{key: kmsg.AlterConfigs, min: 0, max: 2, handle: (*API).alterConfigs},
 	{key: kmsg.DeleteGroups, min: 0, max: 3, handle: (*API).deleteGroups},
+	{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, handle: (*API).incrementalAlterConfigs},
 	{key: kmsg.OffsetDelete, min: 0, max: 0, handle: (*API).offsetDelete},
 }
 
