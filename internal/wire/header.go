@@ -3,8 +3,6 @@ package wire
 import (
 	"errors"
 	"fmt"
-
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // ErrMalformed is what every error about the bytes of a frame wraps: Kafka answers it by closing the connection.
@@ -49,7 +47,7 @@ func ParseHeader(frame []byte, h *Header) error {
 // their header: a client reads them before it knows the broker.
 func AppendResponseHeader(dst []byte, key, version int16, correlationID int32) []byte {
 	dst = appendInt32(dst, correlationID)
-	if key != int16(kmsg.ApiVersions) && Flexible(key, version) {
+	if key != KeyApiVersions && Flexible(key, version) {
 		dst = append(dst, 0)
 	}
 	return dst

@@ -50,12 +50,16 @@ const (
 // Measure walks the body of a request by Kafka's schema and returns how many bytes its decoded form will occupy at most,
 // beside the body itself. It allocates nothing. The error wraps ErrMalformed when the body does not fit the schema, as null
 // where nothing may be null or a length beyond the end; bytes after the end are ignored, as in Kafka. The walk ends with
-// ErrTooLarge once the cost exceeds limit: a frame can claim millions of elements of two bytes each.
+// ErrTooLarge once the cost exceeds limit: a frame can claim millions of elements of two bytes each. The body of a version that
+// Kafka does not have costs nothing: nobody will decode it, only ApiVersions is answered at any version.
 func Measure(key, version int16, body []byte, limit int64) (int64, error) {
 	if key < 0 || int(key) >= len(schemas) || schemas[key].fields == nil {
 		return 0, fmt.Errorf("%w: unknown api key %d", ErrMalformed, key)
 	}
 	s := &schemas[key]
+	if version < s.min || version > s.max {
+		return 0, nil
+	}
 	w := walk{reader: reader{src: body}, version: version, flexible: version >= s.flexible, limit: limit}
 	w.structure(s.fields)
 	switch {

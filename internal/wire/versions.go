@@ -6,6 +6,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// Keys that the server must know by name.
+const (
+	KeyProduce     = int16(kmsg.Produce)
+	KeyApiVersions = int16(kmsg.ApiVersions)
+	MaxKey         = kmsg.MaxKey
+)
+
 // never stands for "no version".
 const never = math.MaxInt16
 

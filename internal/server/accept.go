@@ -1,0 +1,139 @@
+package server
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// accept takes connections from one listener until the server stops.
+func (s *Server) accept(l Listener) {
+	const pauseMax = time.Second
+	pause := time.Duration(0)
+	for s.awaitRoom(l) {
+		nc, err := l.Accept()
+		if err == nil {
+			pause = 0
+			s.welcome(nc, l)
+			continue
+		}
+		if s.isStopping() || errors.Is(err, net.ErrClosed) {
+			return
+		}
+		// Out of file descriptors, most likely: what is open goes on being served.
+		s.fullLimit.log(s.config.Log, slog.LevelError, "accept failed", "listener", l.Name, "error", err)
+		pause = min(max(2*pause, 5*time.Millisecond), pauseMax)
+		select {
+		case <-time.After(pause):
+		case <-s.stopping:
+		}
+	}
+}
+
+func (s *Server) isStopping() bool {
+	select {
+	case <-s.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// awaitRoom waits until another connection is allowed. It returns false when the server stops.
+func (s *Server) awaitRoom(l Listener) bool {
+	for said := false; ; said = true {
+		if s.config.ConnectionsMax <= 0 || s.metrics.Connections.Value() < int64(s.config.ConnectionsMax) {
+			return !s.isStopping()
+		}
+		if !said {
+			s.fullLimit.log(s.config.Log, slog.LevelWarn, "max.connections reached: new connections wait", "listener", l.Name, "limit", s.config.ConnectionsMax)
+		}
+		select {
+		case <-s.room:
+		case <-s.stopping:
+			return false
+		}
+	}
+}
+
+// welcome starts serving a connection, or closes it when its address has too many.
+func (s *Server) welcome(nc net.Conn, l Listener) {
+	c := newConn(s, nc, l.Name)
+	ip := c.peer.Remote.Addr()
+	s.mu.Lock()
+	switch limit, limited := s.limitOf(ip); {
+	case s.stopped:
+		s.mu.Unlock()
+		_ = nc.Close()
+		return
+	case limited && s.perIP[ip] >= limit:
+		s.mu.Unlock()
+		_ = nc.Close()
+		s.metrics.ConnectionsRefused.Inc()
+		s.fullLimit.log(s.config.Log, slog.LevelWarn, "connection refused: max.connections.per.ip", "address", ip, "limit", limit)
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.perIP[ip]++
+	s.metrics.Connections.Add(1)
+	s.goroutines.Go(c.serve)
+	s.mu.Unlock()
+	s.metrics.ConnectionsAccepted.Inc()
+}
+
+func (s *Server) limitOf(ip netip.Addr) (limit int, limited bool) {
+	if limit, ok := s.config.ConnectionsPerIP[ip]; ok {
+		return limit, true
+	}
+	return s.config.ConnectionsPerIPMax, s.config.ConnectionsPerIPMax > 0
+}
+
+// farewell forgets a connection that has ended.
+func (s *Server) farewell(c *conn) {
+	ip := c.peer.Remote.Addr()
+	s.mu.Lock()
+	delete(s.conns, c)
+	if s.perIP[ip]--; s.perIP[ip] == 0 {
+		delete(s.perIP, ip)
+	}
+	s.mu.Unlock()
+	s.metrics.Connections.Add(-1)
+	select {
+	case s.room <- struct{}{}:
+	default:
+	}
+}
+
+// tune sets the options of a socket.
+func (s *Server) tune(nc net.Conn) {
+	tcp, ok := nc.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	// An error here means that the connection is gone; reading will tell.
+	_ = tcp.SetNoDelay(true)
+	if n := s.config.SendBufferBytes; n > 0 {
+		_ = tcp.SetWriteBuffer(n)
+	}
+	if n := s.config.ReceiveBufferBytes; n > 0 {
+		_ = tcp.SetReadBuffer(n)
+	}
+}
+
+// addrPort returns the zero value for addresses that have no IP.
+func addrPort(a net.Addr) netip.AddrPort {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		ap := tcp.AddrPort()
+		return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())
+	}
+	if a == nil {
+		return netip.AddrPort{}
+	}
+	ap, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return ap
+}

@@ -1,0 +1,523 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/wire"
+)
+
+// fakeHandler answers Heartbeats at once, and everything else as its function says.
+type fakeHandler struct {
+	handle func(req *wire.Request, reply func(*wire.Response))
+}
+
+func (h *fakeHandler) Serves(key, version int16) bool {
+	switch kmsg.Key(key) {
+	case kmsg.Produce:
+		return version >= 3 && version <= 13
+	case kmsg.ApiVersions:
+		return true
+	case kmsg.Fetch, kmsg.Metadata, kmsg.Heartbeat, kmsg.JoinGroup:
+		return version >= 0 && version <= kmsg.RequestForKey(key).MaxVersion()
+	}
+	return false
+}
+
+func (h *fakeHandler) Overlaps(key int16) bool { return key == int16(kmsg.Produce) }
+
+func (h *fakeHandler) Handle(req *wire.Request, reply func(*wire.Response)) {
+	if h.handle == nil || kmsg.Key(req.Key) == kmsg.Heartbeat {
+		answerEmpty(req, reply)
+		return
+	}
+	h.handle(req, reply)
+}
+
+// answerEmpty answers with the key's response without any content.
+func answerEmpty(req *wire.Request, reply func(*wire.Response)) {
+	resp := kmsg.ResponseForKey(req.Key)
+	resp.SetVersion(req.Version)
+	r := req.Response()
+	r.Body = resp
+	reply(r)
+}
+
+// lineLog keeps log lines for tests that look for them.
+type lineLog struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lineLog) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lineLog) lines() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Split(strings.TrimSpace(l.text.String()), "\n")
+}
+
+type testServer struct {
+	*Server
+	handler *fakeHandler
+	addr    string
+	log     *lineLog
+}
+
+// start serves on a port of the loopback interface. At the end of the test the server must stop and leave no goroutine.
+func start(t testing.TB, c Config, handle func(*wire.Request, func(*wire.Response))) *testServer {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := &testServer{handler: &fakeHandler{handle}, addr: l.Addr().String(), log: &lineLog{}}
+	c.Log = slog.New(slog.NewTextHandler(ts.log, nil))
+	ts.Server = New(c, ts.handler)
+	ts.Serve(Listener{Listener: l, Name: "PLAINTEXT"})
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := ts.Shutdown(ctx); err != nil {
+			t.Errorf("shutdown: %v", err)
+		}
+		if used := ts.BytesInFlight(); used != 0 {
+			t.Errorf("%d bytes of the budget are still in use", used)
+		}
+		awaitTrue(t, "every goroutine has ended", func() bool { return runtime.NumGoroutine() <= before })
+	})
+	return ts
+}
+
+// awaitTrue waits until the condition holds, for some seconds at most.
+func awaitTrue(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+		runtime.Gosched()
+	}
+}
+
+// client is a raw connection.
+type client struct {
+	t testing.TB
+	net.Conn
+	in   *bufio.Reader
+	next int32
+}
+
+func dial(t testing.TB, addr string) *client {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newClient(t, nc)
+}
+
+func newClient(t testing.TB, nc net.Conn) *client {
+	t.Cleanup(func() { _ = nc.Close() })
+	return &client{t: t, Conn: nc, in: bufio.NewReader(nc)}
+}
+
+// frame encodes a request with the next correlation id.
+func (c *client) frame(req kmsg.Request) []byte {
+	c.next++
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("tester")).AppendRequest(nil, req, c.next)
+}
+
+func (c *client) send(b []byte) {
+	c.t.Helper()
+	if _, err := c.Write(b); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// receive returns the correlation id and the rest of the next answer.
+func (c *client) receive() (int32, []byte) {
+	c.t.Helper()
+	id, body, err := c.tryReceive()
+	if err != nil {
+		c.t.Fatalf("no answer: %v", err)
+	}
+	return id, body
+}
+
+func (c *client) tryReceive() (int32, []byte, error) {
+	var head [8]byte
+	if _, err := io.ReadFull(c.in, head[:]); err != nil {
+		return 0, nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[:])-4)
+	_, err := io.ReadFull(c.in, body)
+	return int32(binary.BigEndian.Uint32(head[4:])), body, err
+}
+
+func (c *client) expect(want int32) []byte {
+	c.t.Helper()
+	id, body := c.receive()
+	if id != want {
+		c.t.Fatalf("answer to request %d, want to %d", id, want)
+	}
+	return body
+}
+
+// expectClosed fails unless the server closes the connection without another byte.
+func (c *client) expectClosed() {
+	c.t.Helper()
+	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if n, err := io.Copy(io.Discard, c.in); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		c.t.Fatalf("%d bytes and %v, want the connection closed", n, err)
+	}
+}
+
+func request(key kmsg.Key, version int16) kmsg.Request {
+	req := key.Request()
+	req.SetVersion(version)
+	return req
+}
+
+func produce(acks int16) kmsg.Request {
+	req := request(kmsg.Produce, 9).(*kmsg.ProduceRequest)
+	req.Acks = acks
+	return req
+}
+
+// parking keeps the replies of requests of one key until the test gives them.
+type parking struct {
+	key     kmsg.Key
+	arrived chan parkedRequest
+}
+
+type parkedRequest struct {
+	correlation int32
+	answer      func()
+}
+
+func newParking(key kmsg.Key) *parking {
+	return &parking{key: key, arrived: make(chan parkedRequest, 1000)}
+}
+
+func (p *parking) handle(req *wire.Request, reply func(*wire.Response)) {
+	if kmsg.Key(req.Key) != p.key {
+		answerEmpty(req, reply)
+		return
+	}
+	p.arrived <- parkedRequest{req.CorrelationID, func() { answerEmpty(req, reply) }}
+}
+
+func TestRequestsAreAnswered(t *testing.T) {
+	ts := start(t, Config{}, nil)
+	c := dial(t, ts.addr)
+	for _, req := range []kmsg.Request{request(kmsg.Heartbeat, 0), request(kmsg.Heartbeat, 4), produce(1), request(kmsg.ApiVersions, 3)} {
+		c.send(c.frame(req))
+		body := c.expect(c.next)
+		resp := req.ResponseKind()
+		resp.SetVersion(req.GetVersion())
+		want := resp.AppendTo(nil)
+		if req.IsFlexible() && kmsg.Key(req.Key()) != kmsg.ApiVersions {
+			want = append([]byte{0}, want...)
+		}
+		if !bytes.Equal(body, want) {
+			t.Errorf("%s v%d: %x, want %x", kmsg.NameForKey(req.Key()), req.GetVersion(), body, want)
+		}
+	}
+	m := ts.Metrics()
+	if n := m.Keys[kmsg.Heartbeat].Requests.Value(); n != 2 {
+		t.Errorf("%d heartbeats counted, want 2", n)
+	}
+	if in, out := m.BytesIn.Value(), m.BytesOut.Value(); in < 100 || out < 40 {
+		t.Errorf("%d bytes in and %d out counted", in, out)
+	}
+}
+
+// Rule 9: answers go out in request order, even when later work is done first.
+func TestRule09AnswersInRequestOrder(t *testing.T) {
+	parked := newParking(kmsg.Fetch)
+	ts := start(t, Config{}, parked.handle)
+	c := dial(t, ts.addr)
+	c.send(append(c.frame(request(kmsg.Fetch, 12)), c.frame(request(kmsg.Metadata, 12))...))
+	fetch := <-parked.arrived
+	if n := ts.Metrics().Keys[kmsg.Metadata].Requests.Value(); n != 0 {
+		t.Error("Metadata was handled before the Fetch in front of it was answered")
+	}
+	fetch.answer()
+	c.expect(1)
+	c.expect(2)
+}
+
+func TestProduceOverlapsInRequestOrder(t *testing.T) {
+	parked := newParking(kmsg.Produce)
+	ts := start(t, Config{}, parked.handle)
+	c := dial(t, ts.addr)
+	var all []byte
+	for range 5 {
+		all = append(all, c.frame(produce(-1))...)
+	}
+	c.send(append(all, c.frame(request(kmsg.Heartbeat, 4))...))
+	var waiting []parkedRequest
+	for range 5 { // all five are handled before any is answered
+		waiting = append(waiting, <-parked.arrived)
+	}
+	if n := ts.Metrics().Keys[kmsg.Heartbeat].Requests.Value(); n != 0 {
+		t.Error("a Heartbeat was handled before the Produces in front of it were answered")
+	}
+	for _, i := range []int{3, 1, 4, 0, 2} {
+		waiting[i].answer()
+	}
+	for id := int32(1); id <= 6; id++ {
+		c.expect(id)
+	}
+}
+
+func TestAtMost64RequestsAreUnanswered(t *testing.T) {
+	parked := newParking(kmsg.Produce)
+	ts := start(t, Config{}, parked.handle)
+	c := dial(t, ts.addr)
+	for range 100 {
+		c.send(c.frame(produce(-1)))
+	}
+	var waiting []parkedRequest
+	for range unansweredMax {
+		waiting = append(waiting, <-parked.arrived)
+	}
+	waiting[0].answer()
+	c.expect(1)
+	waiting = append(waiting[1:], <-parked.arrived)
+	if n := ts.Metrics().Keys[kmsg.Produce].Requests.Value(); n != unansweredMax+1 {
+		t.Errorf("%d requests were handled with one answered, want %d", n, unansweredMax+1)
+	}
+	for id := int32(2); id <= 100; id++ {
+		waiting[0].answer()
+		c.expect(id)
+		if waiting = waiting[1:]; id <= 100-unansweredMax {
+			waiting = append(waiting, <-parked.arrived)
+		}
+	}
+}
+
+// Rule 10: acks=0 gets no answer, and after an error the connection is closed.
+func TestRule10NoAnswerToAcks0(t *testing.T) {
+	failing := false
+	ts := start(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+		if kmsg.Key(req.Key) != kmsg.Produce {
+			answerEmpty(req, reply)
+			return
+		}
+		r := req.Response()
+		r.None, r.Close = true, failing
+		reply(r)
+	})
+	c := dial(t, ts.addr)
+	c.send(append(c.frame(produce(0)), c.frame(request(kmsg.Metadata, 12))...))
+	c.expect(2)
+	c.send(append(c.frame(produce(0)), c.frame(produce(0))...))
+	c.send(c.frame(request(kmsg.Metadata, 12)))
+	c.expect(5)
+	failing = true
+	c.send(c.frame(produce(0)))
+	c.expectClosed()
+}
+
+// Rule 6: a version that is not served ends the connection, with one line that names what an operator looks for.
+func TestRule06UnsupportedVersionCloses(t *testing.T) {
+	for _, req := range []kmsg.Request{request(kmsg.Produce, 0), request(kmsg.Produce, 2), request(kmsg.OffsetDelete, 0)} {
+		ts := start(t, Config{}, nil)
+		c := dial(t, ts.addr)
+		c.send(c.frame(req))
+		c.expectClosed()
+		lines := ts.log.lines()
+		if n := ts.Metrics().Unsupported.Value(); n != 1 || len(lines) != 1 {
+			t.Errorf("%d counted, log %q; want one of each", n, lines)
+		}
+		for _, part := range []string{"api=" + kmsg.NameForKey(req.Key()), "version=", "client.id=tester", c.LocalAddr().String()} {
+			if !strings.Contains(lines[0], part) {
+				t.Errorf("log line %q lacks %q", lines[0], part)
+			}
+		}
+	}
+}
+
+func TestPanicIsContained(t *testing.T) {
+	ts := start(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+		if kmsg.Key(req.Key) == kmsg.Metadata {
+			panic("a bug")
+		}
+		r := req.Response()
+		r.Body = (*kmsg.ProduceResponse)(nil) // panics when it is encoded
+		reply(r)
+	})
+	other := dial(t, ts.addr)
+	for i, req := range []kmsg.Request{request(kmsg.Metadata, 1), produce(1)} {
+		c := dial(t, ts.addr)
+		c.send(c.frame(req))
+		c.expectClosed()
+		if n := ts.Metrics().Panics.Value(); n != int64(i+1) {
+			t.Errorf("%d panics counted, want %d", n, i+1)
+		}
+	}
+	other.send(other.frame(request(kmsg.Heartbeat, 0)))
+	other.expect(1)
+}
+
+func TestReleaseIsCalledOnce(t *testing.T) {
+	var mu sync.Mutex
+	released := map[int32]int{}
+	var late []func()
+	ts := start(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+		id := req.CorrelationID
+		answer := func() {
+			r := req.Response()
+			r.Head = append(r.Head, make([]byte, 10)...)
+			r.Parts = append(r.Parts, wire.Part{Bytes: make([]byte, 40_000)})
+			r.Release = func() {
+				mu.Lock()
+				defer mu.Unlock()
+				released[id]++
+			}
+			reply(r)
+		}
+		if id%2 == 1 {
+			answer()
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		late = append(late, answer)
+	})
+	c := dial(t, ts.addr)
+	for range 6 {
+		c.send(c.frame(produce(1)))
+	}
+	c.expect(1)
+	awaitTrue(t, "three requests are parked", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(late) == 3
+	})
+	late[0]()
+	c.expect(2)
+	c.expect(3)
+	if err := c.Conn.(*net.TCPConn).SetLinger(0); err != nil { // Close resets the connection
+		t.Fatal(err)
+	}
+	_ = c.Close() // 4 is parked, 5 is answered behind it, 6 is parked
+	awaitTrue(t, "the connection has ended", func() bool { return ts.Metrics().Connections.Value() == 0 })
+	late[1]()
+	late[2]()
+	mu.Lock()
+	defer mu.Unlock()
+	for id := int32(1); id <= 6; id++ {
+		if released[id] != 1 {
+			t.Errorf("answer %d was released %d times", id, released[id])
+		}
+	}
+}
+
+func TestConnectionsPerAddress(t *testing.T) {
+	ts := start(t, Config{ConnectionsPerIPMax: 2}, nil)
+	a, b := dial(t, ts.addr), dial(t, ts.addr)
+	for _, c := range []*client{a, b} {
+		c.send(c.frame(request(kmsg.Heartbeat, 0)))
+		c.expect(1)
+	}
+	dial(t, ts.addr).expectClosed()
+	if n := ts.Metrics().ConnectionsRefused.Value(); n != 1 {
+		t.Errorf("%d connections refused, want 1", n)
+	}
+	_ = a.Close()
+	awaitTrue(t, "the first connection has ended", func() bool { return ts.Metrics().Connections.Value() == 1 })
+	again := dial(t, ts.addr)
+	again.send(again.frame(request(kmsg.Heartbeat, 0)))
+	again.expect(1)
+}
+
+func TestConnectionsMaxLetsOthersWait(t *testing.T) {
+	ts := start(t, Config{ConnectionsMax: 1}, nil)
+	a := dial(t, ts.addr)
+	a.send(a.frame(request(kmsg.Heartbeat, 0)))
+	a.expect(1)
+	b := dial(t, ts.addr) // in the listener's queue
+	b.send(b.frame(request(kmsg.Heartbeat, 0)))
+	if n := ts.Metrics().ConnectionsAccepted.Value(); n != 1 {
+		t.Errorf("%d connections accepted, want 1", n)
+	}
+	_ = a.Close()
+	b.expect(1)
+}
+
+func TestShutdownAnswersWhatWasRead(t *testing.T) {
+	parked := newParking(kmsg.JoinGroup)
+	ts := start(t, Config{}, parked.handle)
+	c, idle := dial(t, ts.addr), dial(t, ts.addr)
+	c.send(c.frame(request(kmsg.JoinGroup, 5)))
+	join := <-parked.arrived
+	stopped := make(chan error)
+	go func() { stopped <- ts.Shutdown(context.Background()) }()
+	idle.expectClosed()
+	select {
+	case err := <-stopped:
+		t.Fatalf("stopped with an answer outstanding: %v", err)
+	default:
+	}
+	join.answer()
+	c.expect(1)
+	c.expectClosed()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if _, err := net.Dial("tcp", ts.addr); err == nil {
+		t.Error("a stopped server accepts connections")
+	}
+}
+
+func TestShutdownEndsAtItsDeadline(t *testing.T) {
+	parked := newParking(kmsg.JoinGroup)
+	ts := start(t, Config{}, parked.handle)
+	c := dial(t, ts.addr)
+	c.send(c.frame(request(kmsg.JoinGroup, 5)))
+	join := <-parked.arrived
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if err := ts.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v, want the deadline's", err)
+	}
+	c.expectClosed()
+	join.answer() // too late, and harmless
+}
+
+// A client that closes its side for writing still gets the answers to what it sent, as from Kafka.
+func TestHalfClosedClientGetsItsAnswers(t *testing.T) {
+	parked := newParking(kmsg.Produce)
+	ts := start(t, Config{}, parked.handle)
+	c := dial(t, ts.addr)
+	c.send(c.frame(produce(-1)))
+	if err := c.Conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	(<-parked.arrived).answer()
+	c.expect(1)
+	c.expectClosed()
+}

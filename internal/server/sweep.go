@@ -1,0 +1,47 @@
+package server
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// deadline is a moment in the server's steps at which the sweep acts; 0 is never. It is set on every request and so must be
+// cheap: one store.
+type deadline struct{ at atomic.Int64 }
+
+func (d *deadline) clear() { d.at.Store(0) }
+
+func (d *deadline) passed(now int64) bool {
+	at := d.at.Load()
+	return at != 0 && now >= at
+}
+
+// expire lets d pass after the duration, rounded up to a step.
+func (s *Server) expire(d *deadline, after time.Duration) {
+	d.at.Store(s.now.Load() + int64((after+s.tick-1)/s.tick) + 1)
+}
+
+// sweep closes connections whose deadlines have passed, step by step, until endSweep.
+func (s *Server) sweep() {
+	ticker := time.NewTicker(s.tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-s.swept:
+			return
+		}
+		now := s.now.Add(1)
+		for _, c := range s.connections() {
+			c.sweep(now)
+		}
+	}
+}
+
+// endSweep ends the sweep when the last connection is gone: until then slow peers must not hold up Shutdown.
+func (s *Server) endSweep() {
+	for s.metrics.Connections.Value() > 0 {
+		<-s.room
+	}
+	close(s.swept)
+}
