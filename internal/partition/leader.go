@@ -192,15 +192,6 @@ func (l *Leader) advance() {
 	l.high = max(l.high, lowest)
 }
 
-// Readable returns the end of what a fetch may return: the high watermark, or with isolation read_committed the last
-// stable offset when that is lower. A negative unstable means that no transaction is open.
-func (l *Leader) Readable(unstable kafka.Offset) (high, lastStable kafka.Offset) {
-	if unstable >= 0 {
-		return l.high, min(l.high, unstable)
-	}
-	return l.high, l.high
-}
-
 // CheckEpoch compares the leader epoch that a client knows with the leader's own (KIP-320); kafka.NoEpoch is no check.
 func CheckEpoch(asked, current kafka.Epoch) error {
 	switch {

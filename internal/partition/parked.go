@@ -15,6 +15,7 @@ type Parked struct {
 type Release struct {
 	Ref   any
 	Index int32
+	Upto  kafka.Offset
 	Err   error // nil: the records are where the acks asked for
 }
 
@@ -89,7 +90,7 @@ func (q *queue) take(out []Release, due func(*Parked) bool, answer func(*Parked)
 			kept++
 			continue
 		}
-		out = append(out, Release{Ref: p.Ref, Index: p.Index, Err: answer(p)})
+		out = append(out, Release{Ref: p.Ref, Index: p.Index, Upto: p.Upto, Err: answer(p)})
 	}
 	clear(q.parked[kept:])
 	q.parked = q.parked[:kept]

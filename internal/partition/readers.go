@@ -5,10 +5,11 @@ import "github.com/raftsman/raftsman/internal/kafka"
 // Reader is one partition of a parked fetch. It is linked into the partition's [Readers] while the fetch waits; the owner
 // keeps it in the fetch and reuses it.
 type Reader struct {
-	From  kafka.Offset // the fetch is for records from here on
-	Bytes int64        // how many bytes were readable when it was parked, and grew since
-	Most  int64        // more than this the fetch does not take from the partition
-	Ref   any          // the owner's fetch
+	From      kafka.Offset // the fetch is for records from here on
+	Committed bool         // and sees only decided transactions
+	Bytes     int64        // how many bytes were readable when it was parked, and grew since
+	Most      int64        // more than this the fetch does not take from the partition
+	Ref       any          // the owner's fetch
 
 	mark       int64 // the partition's readable bytes, counted since it was opened, when Bytes was last brought up to date
 	in         *Readers
@@ -53,11 +54,14 @@ func (q *Readers) Remove(r *Reader) {
 	r.in, r.prev, r.next = nil, nil, nil
 }
 
-// Grown calls each with every reader for which something new became readable, and by how many bytes, now that readable ends
-// at bound and total bytes were counted. each may remove the reader that it was called with.
-func (q *Readers) Grown(bound kafka.Offset, total int64, each func(r *Reader, by int64)) {
+// Grown calls each with every reader for which something new became readable, and by how many bytes, now that the
+// readable records end at high, the decided ones at lastStable, and total bytes were counted. each may remove the reader that it was called with.
+func (q *Readers) Grown(high, lastStable kafka.Offset, total int64, each func(r *Reader, by int64)) {
 	for r := q.first; r != nil; {
-		next := r.next
+		next, bound := r.next, high
+		if r.Committed {
+			bound = lastStable
+		}
 		if r.From < bound {
 			bytes := max(r.Bytes, min(r.Bytes+total-r.mark, r.Most))
 			by := bytes - r.Bytes

@@ -1,0 +1,156 @@
+package replica
+
+import (
+	"errors"
+	"math"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/partition"
+	"github.com/raftsman/raftsman/internal/record"
+)
+
+// appended is where an append, or the original of a duplicate, has its place in the log.
+type appended struct {
+	base, end kafka.Offset
+	duplicate bool
+	timeMs    int64 // of a duplicate's original
+}
+
+// append puts one batch at the end of the log. The caller holds mu. checked batches come from clients: the sequence rules of
+// idempotent producers apply to them.
+func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time) (appended, error) {
+	if err := p.serves(); err != nil {
+		return appended{}, err
+	}
+	if p.core == nil {
+		return appended{}, kafka.NotLeaderOrFollower
+	}
+	if err := p.core.Admit(acks); err != nil {
+		return appended{}, err
+	}
+	if checked {
+		verdict, err := p.log.Producers().Check(b, now)
+		if err != nil {
+			return appended{}, err
+		}
+		if verdict.Duplicate {
+			return appended{base: verdict.BaseOffset, end: verdict.LastOffset + 1, duplicate: true, timeMs: verdict.AppendTimeMs}, nil
+		}
+	}
+	if _, err := p.log.Append(b, p.core.Epoch(), now); err != nil {
+		return appended{}, err
+	}
+	p.log.Producers().Apply(b, now)
+	p.core.Appended(b.NextOffset())
+	p.appended.Add(int64(len(b)))
+	return appended{base: b.BaseOffset(), end: b.NextOffset()}, nil
+}
+
+// written is called after a critical section that appended: it sees to it that the records become durable.
+func (p *replica) written(released []partition.Release) {
+	if !p.m.osDurability {
+		p.dir.flusher.add(p)
+		return
+	}
+	p.wakeReaders()
+	answerReleased(released)
+	if int64(p.log.EndOffset()-p.log.FlushedOffset()) >= p.settings.Load().topic.FlushMessages {
+		p.dir.flusher.add(p)
+	}
+}
+
+// settle moves the high watermark at once where durability is the operating system's. The caller holds mu.
+func (p *replica) settle() []partition.Release {
+	if !p.m.osDurability {
+		return nil
+	}
+	released := p.core.Flushed(p.core.End(), nil)
+	p.readable.Store(p.appended.Load())
+	p.publish()
+	return released
+}
+
+// failedAppend turns the error of an append into the client's, and takes the directory offline when the disk is at fault.
+func (p *replica) failedAppend(err error) error {
+	if _, ok := errors.AsType[kafka.Error](err); ok {
+		return err
+	}
+	switch {
+	case errors.Is(err, commitlog.ErrClosed):
+		return kafka.NotLeaderOrFollower
+	case errors.Is(err, commitlog.ErrDiskFailed):
+		p.dir.fail("append to "+p.tp.String(), err)
+	default:
+		p.m.log.Error("append refused by the disk", "partition", p.tp.String(), "error", err)
+	}
+	return kafka.KafkaStorageError
+}
+
+// Append writes a batch of this node's own, as a coordinator does, and calls done, exactly once, when it is committed (the high
+// watermark has passed it in the leader epoch in which it was written) or has failed. done may be called before Append
+// returns, or later from any goroutine, and must not block. The batch may be reused when Append has returned.
+func (m *Manager) Append(tp kafka.TopicPartition, batch record.Batch, done func(last kafka.Offset, err error)) {
+	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
+	if err == nil {
+		err = p.commit(batch, done)
+	}
+	if err != nil {
+		done(kafka.NoOffset, err)
+	}
+}
+
+// commit appends the batch and parks done; an error means that done was not parked and is not called.
+func (p *replica) commit(batch record.Batch, done func(kafka.Offset, error)) error {
+	if err := p.serves(); err != nil {
+		return err
+	}
+	if most := p.settings.Load().rules.MaxBytes; len(batch) > most {
+		return kafka.Refuse(kafka.MessageTooLarge, "a batch of %d bytes: %s takes %d (max.message.bytes)", len(batch), p.tp.Topic, most)
+	}
+	p.mu.Lock()
+	at, err := p.append(batch, -1, false, p.m.now())
+	if err != nil {
+		p.mu.Unlock()
+		return p.failedAppend(err)
+	}
+	parked, err := p.core.Park(-1, partition.Parked{Upto: at.end, DeadlineMs: math.MaxInt64, Ref: done})
+	released := p.settle()
+	p.mu.Unlock()
+	p.written(released)
+	if !parked && err == nil {
+		done(at.end-1, nil)
+	}
+	return err
+}
+
+// Load hands every batch of a partition to each, from the start of the log to its end.
+func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) error {
+	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
+	if err != nil {
+		return err
+	}
+	if err := p.serves(); err != nil {
+		return err
+	}
+	for batch, err := range p.log.Batches(p.log.StartOffset()) {
+		if err != nil {
+			return p.failedAppend(err)
+		}
+		if err := each(batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Leads tells whether this node leads the partition, and in which epoch.
+func (m *Manager) Leads(tp kafka.TopicPartition) (kafka.Epoch, bool) {
+	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
+	if err != nil || p.serves() != nil {
+		return kafka.NoEpoch, false
+	}
+	epoch := kafka.Epoch(p.epoch.Load())
+	return epoch, epoch != kafka.NoEpoch
+}

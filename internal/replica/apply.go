@@ -1,0 +1,350 @@
+package replica
+
+import (
+	"cmp"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/partition"
+)
+
+const (
+	// openersMax is how many logs are opened side by side: opening waits for the disk more than it computes.
+	openersMax = 16
+	// tellEvery is how often a long start says how far it has come.
+	tellEvery = 2 * time.Second
+)
+
+// Apply brings the partitions of this node to what the metadata says: it creates, opens and deletes logs, takes over
+// leaderships and settings. When it returns the partitions serve. Calls follow each other; old is the image of the call
+// before.
+func (m *Manager) Apply(_, now *meta.Image) {
+	m.applyMu.Lock()
+	defer m.applyMu.Unlock()
+	if m.closed {
+		return
+	}
+	m.look()
+	if b, ok := now.Broker(m.node); ok {
+		m.brokerEpoch = b.Epoch
+	}
+	brokersChanged := m.settings.update(now, nodeName(m))
+	current := m.table.Load()
+	next := change{m: m, image: now, from: current}
+	seen := 0
+	for t := range now.Topics() {
+		known := current.byName[t.Name]
+		if known != nil && known.id == t.ID {
+			seen++
+		}
+		overrides := now.Config(meta.Resource{Type: meta.TopicResource, Name: t.Name})
+		next.topic(t, known, overrides, brokersChanged)
+	}
+	if seen < len(current.byName) {
+		next.dropDeleted()
+	}
+	next.open()
+	m.flushRecovered()
+	next.publish()
+	next.delete()
+	next.lead()
+}
+
+// change is one Apply on its way.
+type change struct {
+	m       *Manager
+	image   *meta.Image
+	from    *table
+	to      *table // nil while nothing differs
+	opening []*replica
+	gone    []*topic
+	touched []*topic // topics that are new or whose partitions changed
+}
+
+// topic compares one topic of the image with what there is.
+func (c *change) topic(t *meta.Topic, known *topic, overrides map[string]string, brokersChanged bool) {
+	if known != nil && known.id != t.ID {
+		c.drop(known)
+		known = nil
+	}
+	if known != nil && (brokersChanged || !maps.Equal(known.overrides, overrides)) {
+		c.m.configure(known, c.m.settings.of(overrides))
+	} else if known != nil && known.image == t {
+		return
+	}
+	next := &topic{name: t.Name, id: t.ID, image: t, overrides: overrides, replicas: make([]*replica, len(t.Partitions))}
+	if known != nil {
+		copy(next.replicas, known.replicas)
+	}
+	var s *settings
+	for i := range t.Partitions {
+		if next.replicas[i] != nil || !slices.Contains(t.Partitions[i].Replicas, c.m.node) {
+			continue
+		}
+		if s == nil {
+			s = c.m.settings.of(overrides)
+		}
+		p := &replica{m: c.m, tp: kafka.TopicPartition{Topic: t.Name, Partition: int32(i)}, id: t.ID}
+		p.settings.Store(s)
+		p.epoch.Store(int32(kafka.NoEpoch))
+		next.replicas[i] = p
+		c.opening = append(c.opening, p)
+	}
+	c.edit()
+	c.to.byName[t.Name], c.to.byID[t.ID] = next, next
+	c.touched = append(c.touched, next)
+}
+
+// edit makes the table that will replace the current one.
+func (c *change) edit() {
+	if c.to == nil {
+		c.to = &table{byName: maps.Clone(c.from.byName), byID: maps.Clone(c.from.byID)}
+	}
+}
+
+func (c *change) drop(t *topic) {
+	c.edit()
+	delete(c.to.byID, t.id)
+	if c.to.byName[t.name] == t {
+		delete(c.to.byName, t.name)
+	}
+	c.gone = append(c.gone, t)
+}
+
+func (c *change) dropDeleted() {
+	for _, name := range slices.Sorted(maps.Keys(c.from.byName)) {
+		t := c.from.byName[name]
+		if _, ok := c.image.TopicByID(t.id); !ok && !slices.Contains(c.gone, t) {
+			c.drop(t)
+		}
+	}
+}
+
+// open opens or creates the logs of new partitions, several at a time.
+func (c *change) open() {
+	if len(c.opening) == 0 {
+		return
+	}
+	exists := make([]bool, len(c.opening))
+	for i, p := range c.opening {
+		p.dir, exists[i] = c.m.place(p, c.image)
+		p.dir.count.Add(1)
+	}
+	var next, ready atomic.Int64
+	var openers sync.WaitGroup
+	for range min(openersMax, len(c.opening)) {
+		openers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(c.opening)); i = next.Add(1) - 1 {
+				c.opening[i].open(exists[i])
+				ready.Add(1)
+			}
+		})
+	}
+	if len(c.opening) < openersMax {
+		openers.Wait()
+	} else {
+		c.tellProgress(&ready, openers.Wait)
+	}
+}
+
+// tellProgress says from time to time how many logs are open, until wait returns.
+func (c *change) tellProgress(ready *atomic.Int64, wait func()) {
+	all := make(chan struct{})
+	go func() {
+		wait()
+		close(all)
+	}()
+	ticker := time.NewTicker(tellEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-all:
+			return
+		case <-ticker.C:
+			c.m.log.Info("opening partitions", "ready", ready.Load(), "of", len(c.opening))
+		}
+	}
+}
+
+// publish shows the new table.
+func (c *change) publish() {
+	if c.to == nil {
+		return
+	}
+	c.m.table.Store(c.to)
+	// A directory that failed while its logs were opened did not find them in the table.
+	for _, p := range c.opening {
+		if p.dir.failed() {
+			p.refuse(kafka.KafkaStorageError)
+		}
+	}
+}
+
+// delete takes deleted topics off the disk. Whoever waits for them is told.
+func (c *change) delete() {
+	for _, t := range c.gone {
+		for _, p := range t.replicas {
+			if p != nil {
+				p.remove()
+			}
+		}
+	}
+}
+
+// lead takes over the leaderships of topics that are new or have changed.
+func (c *change) lead() {
+	for _, t := range c.touched {
+		for i, p := range t.replicas {
+			if p == nil || p.log == nil {
+				continue
+			}
+			has := &t.image.Partitions[i]
+			if has.Leader != c.m.node {
+				p.resign(kafka.NotLeaderOrFollower)
+				continue
+			}
+			p.lead(partition.Leadership{Epoch: has.LeaderEpoch, Replicas: has.Replicas, ISR: has.ISR})
+		}
+	}
+}
+
+// configure takes over changed settings of a topic.
+func (m *Manager) configure(t *topic, s *settings) {
+	for _, p := range t.replicas {
+		if p == nil || p.log == nil {
+			continue
+		}
+		p.settings.Store(s)
+		p.mu.Lock()
+		p.log.SetConfig(s.log)
+		var released []partition.Release
+		if p.core != nil {
+			released = p.core.SetMinISR(s.topic.MinISR, nil)
+			p.publish()
+		}
+		p.mu.Unlock()
+		answerReleased(released)
+		p.wakeReaders()
+	}
+}
+
+// place chooses the log directory of a partition: where it is found, else where the metadata puts it, else the one with the
+// fewest partitions.
+func (m *Manager) place(p *replica, image *meta.Image) (d *logDir, exists bool) {
+	if f, ok := m.found[p.tp]; ok {
+		delete(m.found, p.tp)
+		if f.id.IsZero() || f.id == p.id {
+			return f.dir, true
+		}
+		// The topic was deleted and made anew while this node was away.
+		if err := f.dir.disk.Delete(p.tp); err != nil && !f.dir.failed() {
+			f.dir.fail("delete "+p.tp.String(), err)
+		}
+	}
+	if has, ok := image.Partition(p.tp); ok {
+		if i := slices.Index(has.Replicas, m.node); i >= 0 && i < len(has.Dirs) {
+			for _, d := range m.dirs {
+				if d.disk.ID() == has.Dirs[i] && !d.failed() {
+					return d, false
+				}
+			}
+		}
+	}
+	best := m.dirs[0]
+	for _, d := range m.dirs[1:] {
+		if best.failed() || !d.failed() && d.count.Load() < best.count.Load() {
+			best = d
+		}
+	}
+	return best, false
+}
+
+// open opens or creates the log. A log that does not open answers KAFKA_STORAGE_ERROR; the others go on.
+func (p *replica) open(exists bool) {
+	if p.dir.failed() {
+		p.refusal.Store(int32(kafka.KafkaStorageError))
+		return
+	}
+	opens := p.dir.disk.Create
+	if exists {
+		opens = p.dir.disk.Open
+	}
+	log, err := opens(p.tp, p.id, p.settings.Load().log, p.m.now())
+	if err == nil {
+		p.log = log
+		return
+	}
+	p.refusal.Store(int32(kafka.KafkaStorageError))
+	if errors.Is(err, commitlog.ErrDiskFailed) {
+		p.dir.fail("open "+p.tp.String(), err)
+		return
+	}
+	p.m.log.Error("a partition does not open and answers KAFKA_STORAGE_ERROR", "partition", p.tp.String(), "error", err)
+}
+
+// look lists, once, what is on the disks.
+func (m *Manager) look() {
+	if m.found != nil {
+		return
+	}
+	m.found = map[kafka.TopicPartition]foundLog{}
+	for _, d := range m.dirs {
+		list, err := d.disk.Partitions()
+		if err != nil {
+			d.fail("list its partitions", err)
+			continue
+		}
+		for _, f := range list {
+			m.found[f.TopicPartition] = foundLog{d, f.TopicID}
+		}
+	}
+}
+
+// tellStrays names the folders that belong to no partition of this node. They stay as they are.
+func (m *Manager) tellStrays() {
+	for _, tp := range slices.SortedFunc(maps.Keys(m.found), compareNames) {
+		m.log.Warn("a partition's folder belongs to no topic that this node has; it is left alone",
+			"directory", m.found[tp].dir.disk.Path(), "folder", tp.String())
+	}
+}
+
+func compareNames(a, b kafka.TopicPartition) int {
+	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+}
+
+// flushRecovered makes durable, once, what recovery found after an unclean stop: it may have been read from the page cache
+// alone, and must not be delivered before a power cut can no longer take it away.
+func (m *Manager) flushRecovered() {
+	if m.recovered {
+		return
+	}
+	m.recovered = true
+	m.tellStrays()
+	for _, d := range m.dirs {
+		d.tell()
+		if d.failed() {
+			continue
+		}
+		if err := d.disk.SyncRecovered(); err != nil {
+			d.fail("flush of what recovery found", err)
+		}
+	}
+}
+
+// remove ends a partition whose topic was deleted, and takes its log off the disk.
+func (p *replica) remove() {
+	p.refuse(kafka.UnknownTopicOrPartition)
+	p.dir.count.Add(-1)
+	// Nothing takes the lock for a change any more, now that the partition refuses.
+	if err := p.dir.disk.Delete(p.tp); err != nil && !p.dir.failed() {
+		p.dir.fail("delete "+p.tp.String(), err)
+	}
+}

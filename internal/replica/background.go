@@ -1,0 +1,243 @@
+package replica
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/partition"
+)
+
+// background is what happens to partitions without a request: retention, deletion of files, checkpoints, expiry of producers,
+// and flush.ms. One goroutine does it all, one duty after the other.
+type background struct {
+	m      *Manager
+	duties []duty
+	quit   chan struct{}
+	done   chan struct{}
+}
+
+// duty is something to do every so often.
+type duty struct {
+	every time.Duration
+	next  time.Time
+	do    func(now time.Time)
+}
+
+// sweepEvery is how often files are deleted that were renamed to .deleted long enough ago.
+const sweepEvery = 10 * time.Second
+
+func (b *background) start(m *Manager) {
+	b.m, b.quit, b.done = m, make(chan struct{}), make(chan struct{})
+	ms := func(name string) time.Duration { return time.Duration(m.broker.Int64(name)) * time.Millisecond }
+	b.duties = []duty{
+		{every: ms("log.retention.check.interval.ms"), do: b.retain},
+		{every: sweepEvery, do: b.sweep},
+		{every: min(ms("log.flush.offset.checkpoint.interval.ms"), ms("replica.high.watermark.checkpoint.interval.ms")), do: b.checkpoint},
+		{every: ms("producer.id.expiration.check.interval.ms"), do: b.expireProducers},
+	}
+	if m.osDurability {
+		b.duties = append(b.duties, duty{every: ms("log.flush.scheduler.interval.ms"), do: b.flushAged})
+	}
+	now := m.now()
+	for i := range b.duties {
+		b.duties[i].next = now.Add(b.duties[i].every)
+	}
+	go b.run()
+}
+
+func (b *background) run() {
+	defer close(b.done)
+	timer := time.NewTimer(b.wait(b.m.now()))
+	defer timer.Stop()
+	for {
+		select {
+		case <-b.quit:
+			return
+		case <-timer.C:
+		}
+		b.tick(b.m.now())
+		timer.Reset(b.wait(b.m.now()))
+	}
+}
+
+// wait returns how long it is until the next duty.
+func (b *background) wait(now time.Time) time.Duration {
+	first := b.duties[0].next
+	for _, d := range b.duties[1:] {
+		if d.next.Before(first) {
+			first = d.next
+		}
+	}
+	return max(first.Sub(now), time.Millisecond)
+}
+
+// tick does what is due.
+func (b *background) tick(now time.Time) {
+	for i := range b.duties {
+		if d := &b.duties[i]; !now.Before(d.next) {
+			d.do(now)
+			d.next = now.Add(max(d.every, time.Millisecond))
+		}
+	}
+}
+
+func (b *background) close() {
+	close(b.quit)
+	<-b.done
+}
+
+// retain removes segments that are too old or too many.
+func (b *background) retain(now time.Time) {
+	for _, p := range b.m.replicas() {
+		p.retain(now)
+	}
+}
+
+func (p *replica) retain(now time.Time) {
+	p.mu.Lock()
+	if p.serves() != nil || p.core == nil {
+		p.mu.Unlock()
+		return
+	}
+	before := p.log.StartOffset()
+	removed, err := p.log.Retain(now, p.core.HighWatermark())
+	var released []partition.Release
+	if start := p.log.StartOffset(); start > before {
+		released = p.core.StartMoved(start, nil)
+		p.dir.unsaved.Store(true)
+	}
+	p.mu.Unlock()
+	answerReleased(released)
+	if err != nil {
+		_ = p.failedAppend(err)
+		return
+	}
+	if removed > 0 {
+		p.m.log.Info("retention removed records", "partition", p.tp.String(), "bytes", removed, "start", int64(p.log.StartOffset()))
+	}
+}
+
+// sweep deletes the files and folders whose time has come.
+func (b *background) sweep(now time.Time) {
+	for _, d := range b.m.dirs {
+		if d.failed() {
+			continue
+		}
+		if err := d.disk.Sweep(now); err != nil {
+			b.m.log.Warn("deleted files are still on the disk", "directory", d.disk.Path(), "error", err)
+		}
+	}
+}
+
+// checkpoint writes the checkpoint files of the directories in which something has changed.
+func (b *background) checkpoint(time.Time) {
+	for _, d := range b.m.dirs {
+		if d.failed() || !d.changed() {
+			continue
+		}
+		if err := d.save(); err != nil {
+			b.m.log.Error("checkpoints were not written: a restart after a crash will take longer", "directory", d.disk.Path(), "error", err)
+		}
+	}
+}
+
+func (b *background) expireProducers(now time.Time) {
+	for _, p := range b.m.replicas() {
+		p.mu.Lock()
+		if p.serves() == nil {
+			p.log.Producers().Expire(now, p.settings.Load().log.ProducerIDExpiration)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// flushAged flushes what flush.ms says, where durability is the operating system's.
+func (b *background) flushAged(now time.Time) {
+	nowMs := now.UnixMilli()
+	for _, p := range b.m.replicas() {
+		if p.serves() != nil || p.log.FlushedOffset() == p.log.EndOffset() {
+			p.synced.Store(nowMs)
+			continue
+		}
+		if nowMs-p.synced.Load() >= p.settings.Load().topic.FlushMs {
+			p.synced.Store(nowMs)
+			p.dir.flusher.add(p)
+		}
+	}
+}
+
+// replicas returns all partitions on this node, in the order of their names.
+func (m *Manager) replicas() []*replica {
+	t := m.table.Load()
+	var all []*replica
+	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
+		for _, p := range t.byName[name].replicas {
+			if p != nil {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// expireEvery is how exactly the timeouts of produces are kept.
+const expireEvery = 50 * time.Millisecond
+
+// expiry answers produces whose time is over. Its one timer runs only while some are parked.
+type expiry struct {
+	m *Manager
+
+	mu    sync.Mutex // guards the rest
+	watch []*replica // in which a produce may be parked
+	armed bool
+}
+
+// add is called when a produce was parked in p.
+func (e *expiry) add(p *replica) {
+	if p.watched.Load() || !p.watched.CompareAndSwap(false, true) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.watch = append(e.watch, p)
+	e.arm()
+}
+
+// arm starts the timer unless it runs. The caller holds mu.
+func (e *expiry) arm() {
+	if !e.armed && len(e.watch) > 0 {
+		e.armed = true
+		time.AfterFunc(expireEvery, e.sweep)
+	}
+}
+
+func (e *expiry) sweep() {
+	e.mu.Lock()
+	watch := e.watch
+	e.watch, e.armed = nil, false
+	e.mu.Unlock()
+	nowMs := e.m.now().UnixMilli()
+	var released []partition.Release
+	kept := watch[:0]
+	for _, p := range watch {
+		// A produce that parks after this is added again.
+		p.watched.Store(false)
+		p.mu.Lock()
+		waiting := 0
+		if p.core != nil {
+			released = p.core.Expire(nowMs, released)
+			waiting = p.core.Waiting()
+		}
+		p.mu.Unlock()
+		if waiting > 0 && p.watched.CompareAndSwap(false, true) {
+			kept = append(kept, p)
+		}
+	}
+	answerReleased(released)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.watch = append(e.watch, kept...)
+	e.arm()
+}

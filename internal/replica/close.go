@@ -1,0 +1,66 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// Stop refuses everything from now on and answers parked fetches at once, with NOT_LEADER_OR_FOLLOWER, so that clients look
+// for another broker. Produces that were appended are still answered when they are durable.
+func (m *Manager) Stop() {
+	m.applyMu.Lock()
+	m.closed = true
+	m.applyMu.Unlock()
+	for _, p := range m.replicas() {
+		p.stopServing(kafka.NotLeaderOrFollower)
+	}
+}
+
+// Close stops, makes everything durable, writes the producer snapshots and checkpoints, and marks each log directory as cleanly
+// closed. When ctx ends first, the rest is left to the next start, which recovers. Close is called once.
+func (m *Manager) Close(ctx context.Context) error {
+	m.Stop()
+	m.background.close()
+	all := m.replicas()
+	for _, p := range all {
+		if p.log != nil && p.log.FlushedOffset() < p.log.EndOffset() {
+			p.dir.flusher.add(p)
+		}
+	}
+	var failed []error
+	for _, d := range m.dirs {
+		d.flusher.close()
+	}
+	for _, p := range all {
+		p.resign(kafka.NotLeaderOrFollower)
+	}
+	for _, d := range m.dirs {
+		if err := d.close(ctx, all); err != nil {
+			failed = append(failed, fmt.Errorf("close log directory %s: %w", d.disk.Path(), err))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// close closes the logs of the directory and the directory itself.
+func (d *logDir) close(ctx context.Context, all []*replica) error {
+	clean := !d.failed()
+	var failed error
+	for _, p := range all {
+		if p.dir != d || p.log == nil {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			clean, failed = false, err
+			break
+		}
+		if err := p.log.Close(d.m.now()); err != nil && !errors.Is(err, commitlog.ErrClosed) {
+			clean, failed = false, errors.Join(failed, err)
+		}
+	}
+	return errors.Join(failed, d.disk.Close(clean, d.m.brokerEpoch))
+}

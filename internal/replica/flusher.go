@@ -1,0 +1,141 @@
+package replica
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/partition"
+)
+
+// Named limits of a group commit.
+const (
+	// flushersMax is how many files of a directory are flushed side by side: more only queue up in the device.
+	flushersMax = 16
+	// flushAllFrom is from how many files on one flush of the whole file system costs less than one of each.
+	flushAllFrom = 24
+)
+
+// flusher makes what was appended in one log directory durable. Whatever waits when a round begins is flushed in that round,
+// with one Sync per log, and what comes meanwhile waits for the next: so under load one Sync serves many requests. It holds
+// no partition's lock during a Sync.
+type flusher struct {
+	d *logDir
+
+	mu    sync.Mutex // guards dirty
+	dirty []*replica
+
+	wake chan struct{} // holds one token while dirty may not be empty
+	quit chan struct{}
+	done chan struct{}
+}
+
+func newFlusher(d *logDir) *flusher {
+	f := &flusher{d: d, wake: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{})}
+	go f.run()
+	return f
+}
+
+// add puts a replica on the list of the next round, unless it is there.
+func (f *flusher) add(p *replica) {
+	if p.queued.Load() || !p.queued.CompareAndSwap(false, true) {
+		return
+	}
+	f.mu.Lock()
+	f.dirty = append(f.dirty, p)
+	f.mu.Unlock()
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// close ends the flusher, after the round that runs and one for what waits.
+func (f *flusher) close() {
+	close(f.quit)
+	<-f.done
+}
+
+func (f *flusher) run() {
+	defer close(f.done)
+	var round []*replica
+	workers := make([]flushWorker, flushersMax)
+	for {
+		stopping := false
+		select {
+		case <-f.wake:
+		case <-f.quit:
+			stopping = true
+		}
+		f.mu.Lock()
+		round, f.dirty = f.dirty, round[:0]
+		f.mu.Unlock()
+		f.flush(round, workers)
+		clear(round)
+		if stopping {
+			return
+		}
+	}
+}
+
+// flushWorker is what one of the goroutines of a round reuses from round to round.
+type flushWorker struct {
+	released []partition.Release
+}
+
+// flush makes every replica of the round durable, in the way that costs least for so many.
+func (f *flusher) flush(round []*replica, workers []flushWorker) {
+	switch n := len(round); {
+	case n == 0:
+	case n == 1:
+		workers[0].flush(round[0])
+	case n >= flushAllFrom:
+		f.flushAll(round, &workers[0])
+	default:
+		var next atomic.Int32
+		var others sync.WaitGroup
+		work := func(w *flushWorker) {
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				w.flush(round[i])
+			}
+		}
+		for i := 1; i < min(n, flushersMax); i++ {
+			others.Go(func() { work(&workers[i]) })
+		}
+		work(&workers[0])
+		others.Wait()
+	}
+}
+
+// flush makes one replica durable and tells it so. A failure is never tried again: what the kernel has dropped, a second
+// Sync would not bring back. The directory goes offline.
+func (w *flushWorker) flush(p *replica) {
+	// From here on an append puts the replica on the list again: this flush may not cover it.
+	p.queued.Store(false)
+	total := p.appended.Load()
+	end, err := p.log.Flush()
+	if err != nil {
+		if !errors.Is(err, commitlog.ErrClosed) { // the partition was deleted
+			p.dir.fail("flush "+p.tp.String(), err)
+		}
+		return
+	}
+	w.released = p.stable(end, total, w.released)
+}
+
+// flushAll makes the whole round durable at once.
+func (f *flusher) flushAll(round []*replica, w *flushWorker) {
+	totals, logs := make([]int64, len(round)), make([]*commitlog.Log, len(round))
+	for i, p := range round {
+		p.queued.Store(false)
+		totals[i], logs[i] = p.appended.Load(), p.log
+	}
+	if err := f.d.disk.Flush(logs); err != nil {
+		f.d.fail("flush of all its files", err)
+		return
+	}
+	for i, p := range round {
+		w.released = p.stable(p.log.FlushedOffset(), totals[i], w.released)
+	}
+}

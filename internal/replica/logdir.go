@@ -1,0 +1,66 @@
+package replica
+
+import (
+	"sync/atomic"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// logDir is one log directory with its flusher.
+type logDir struct {
+	m       *Manager
+	disk    *commitlog.Dir
+	flusher *flusher
+	count   atomic.Int64 // partitions in it
+	offline atomic.Bool
+	unsaved atomic.Bool // its checkpoint files are behind
+}
+
+func newLogDir(m *Manager, disk *commitlog.Dir) *logDir {
+	d := &logDir{m: m, disk: disk}
+	d.flusher = newFlusher(d)
+	return d
+}
+
+func (d *logDir) failed() bool { return d.offline.Load() }
+
+// fail takes the directory offline: after a write or a Sync that failed nobody knows what is on the disk, so nothing more
+// is written to it and what was not durable is never acknowledged. All its partitions answer KAFKA_STORAGE_ERROR.
+func (d *logDir) fail(doing string, cause error) {
+	if d.offline.Swap(true) {
+		return
+	}
+	d.m.log.Error("log directory is offline: check the disk, then restart the broker; nothing that was not on the disk has been acknowledged",
+		"directory", d.disk.Path(), "failed", doing, "error", cause)
+	for _, p := range d.m.replicas() {
+		if p.dir == d {
+			p.refuse(kafka.KafkaStorageError)
+		}
+	}
+	left := 0
+	for _, other := range d.m.dirs {
+		if !other.failed() {
+			left++
+		}
+	}
+	if d.m.onDirFailure != nil {
+		d.m.onDirFailure(d.disk.Path(), left, cause)
+	}
+}
+
+// changed tells whether the checkpoint files are behind.
+func (d *logDir) changed() bool { return d.unsaved.Load() }
+
+// save writes the checkpoint files.
+func (d *logDir) save() error {
+	d.unsaved.Store(false)
+	return d.disk.WriteCheckpoints()
+}
+
+// tell logs what opening found and put right.
+func (d *logDir) tell() {
+	for _, note := range d.disk.Notes() {
+		d.m.log.Warn("recovery: "+note, "directory", d.disk.Path())
+	}
+}

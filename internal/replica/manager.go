@@ -1,0 +1,122 @@
+// Package replica owns the partitions of this node: their logs, the rules of their leaders, and the requests that wait for
+// them. Appends are made durable by one flusher per log directory; fetches wait without a goroutine and are woken when the
+// high watermark moves.
+package replica
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/config"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+)
+
+// Options are what a Manager stands on.
+type Options struct {
+	NodeID kafka.NodeID
+	Dirs   []*commitlog.Dir // opened, in the order of log.dirs; closed by the Manager
+	Broker *config.Broker   // static configuration
+	Log    *slog.Logger
+	Now    func() time.Time // nil: time.Now
+	// OnDirFailure is called once for each log directory that goes offline, with how many are left. The node ends when none is.
+	OnDirFailure func(path string, left int, cause error)
+}
+
+// Manager owns the partitions that live on this node. All methods are safe for concurrent use, except that Apply calls follow
+// each other.
+type Manager struct {
+	node         kafka.NodeID
+	dirs         []*logDir
+	broker       *config.Broker
+	log          *slog.Logger
+	now          func() time.Time
+	onDirFailure func(string, int, error)
+	osDurability bool // raftsman.durability=os: acknowledged means in the page cache
+
+	table  atomic.Pointer[table]
+	expiry expiry
+
+	applyMu     sync.Mutex // guards what only Apply, the ticker and Close use
+	settings    settingsCache
+	found       map[kafka.TopicPartition]foundLog // logs that were on disk at the start and have no topic yet
+	recovered   bool                              // what recovery found is durable
+	closed      bool
+	brokerEpoch kafka.BrokerEpoch
+
+	background background
+}
+
+// table finds partitions. It is replaced as a whole, so that reading it takes no lock.
+type table struct {
+	byName map[string]*topic
+	byID   map[kafka.TopicID]*topic
+}
+
+// topic is a topic of the cluster. It never changes: growth makes another.
+type topic struct {
+	name      string
+	id        kafka.TopicID
+	image     *meta.Topic
+	overrides map[string]string // what it sets itself
+	replicas  []*replica        // by partition number; nil where the partition is not on this node
+}
+
+// foundLog is a partition's folder that was there at the start.
+type foundLog struct {
+	dir *logDir
+	id  kafka.TopicID
+}
+
+// New returns a Manager without partitions: Apply brings them.
+func New(o Options) *Manager {
+	m := &Manager{
+		node: o.NodeID, broker: o.Broker, log: o.Log, now: o.Now, onDirFailure: o.OnDirFailure,
+		osDurability: o.Broker.String("raftsman.durability") == "os",
+	}
+	if m.now == nil {
+		m.now = time.Now
+	}
+	m.table.Store(&table{byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}})
+	for _, disk := range o.Dirs {
+		m.dirs = append(m.dirs, newLogDir(m, disk))
+	}
+	m.expiry.m = m
+	m.settings.broker = o.Broker
+	m.background.start(m)
+	return m
+}
+
+// find returns the local replica of a partition, by topic id when one is given.
+func (m *Manager) find(id kafka.TopicID, name string, number int32) (*replica, error) {
+	t, unknown := m.table.Load().topic(id, name)
+	if t == nil {
+		return nil, unknown
+	}
+	if number < 0 || int(number) >= len(t.replicas) {
+		return nil, kafka.UnknownTopicOrPartition
+	}
+	p := t.replicas[number]
+	if p == nil {
+		return nil, kafka.NotLeaderOrFollower
+	}
+	return p, nil
+}
+
+func (t *table) topic(id kafka.TopicID, name string) (*topic, error) {
+	if id.IsZero() {
+		return t.byName[name], kafka.UnknownTopicOrPartition
+	}
+	return t.byID[id], kafka.UnknownTopicId
+}
+
+// growTo returns a slice of n zero elements, in s's array if it is large enough.
+func growTo[E any](s []E, n int) []E {
+	if cap(s) < n {
+		return make([]E, n)
+	}
+	return s[:n]
+}

@@ -1,0 +1,209 @@
+package replica
+
+import (
+	"fmt"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/partition"
+	"github.com/raftsman/raftsman/internal/producer"
+)
+
+// The timestamps of ListOffsets that are not times.
+const (
+	Latest                int64 = -1 // the end of what the isolation level lets one read
+	Earliest              int64 = -2
+	LargestTimestamp      int64 = -3 // the first record with the highest timestamp
+	EarliestLocal         int64 = -4 // without tiers the same as Earliest
+	LatestTiered          int64 = -5
+	EarliestPendingUpload int64 = -6
+)
+
+// OffsetQuery asks for one offset of a partition.
+type OffsetQuery struct {
+	TimestampMs        int64 // a time or one of the names above
+	CurrentLeaderEpoch kafka.Epoch
+	Committed          bool // isolation level read_committed
+	Debug              bool // sees records beyond the high watermark, as tools with replica id -2 do
+}
+
+// FoundOffset is the answer; -1 in a field says that there is none.
+type FoundOffset struct {
+	Offset      kafka.Offset
+	TimestampMs int64
+	Epoch       kafka.Epoch
+}
+
+var noOffset = FoundOffset{Offset: kafka.NoOffset, TimestampMs: -1, Epoch: kafka.NoEpoch}
+
+// leading returns the replica if this node leads it and the client's view of its epoch is not another.
+func (m *Manager) leading(tp kafka.TopicPartition, known kafka.Epoch) (*replica, kafka.Epoch, error) {
+	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
+	if err != nil {
+		return nil, kafka.NoEpoch, err
+	}
+	if err := p.serves(); err != nil {
+		return nil, kafka.NoEpoch, err
+	}
+	epoch := kafka.Epoch(p.epoch.Load())
+	if epoch == kafka.NoEpoch {
+		return nil, epoch, kafka.NotLeaderOrFollower
+	}
+	return p, epoch, partition.CheckEpoch(known, epoch)
+}
+
+// ListOffset finds an offset by time, or one of the special ones.
+func (m *Manager) ListOffset(tp kafka.TopicPartition, q OffsetQuery) (FoundOffset, error) {
+	p, epoch, err := m.leading(tp, q.CurrentLeaderEpoch)
+	if err != nil {
+		return noOffset, err
+	}
+	bound := kafka.Offset(p.high.Load())
+	// After an election the high watermark may be lower than what the last leader told: then it is not told yet.
+	behind := !q.Debug && bound < kafka.Offset(p.epochStart.Load())
+	switch {
+	case q.Debug:
+		bound = p.log.EndOffset()
+	case q.Committed:
+		bound = min(bound, kafka.Offset(p.lastStable.Load()))
+	}
+	var found commitlog.Timestamped
+	var ok bool
+	switch q.TimestampMs {
+	case Latest:
+		if behind {
+			return noOffset, kafka.OffsetNotAvailable
+		}
+		return FoundOffset{Offset: bound, TimestampMs: -1, Epoch: epoch}, nil
+	case Earliest, EarliestLocal:
+		start := p.log.StartOffset()
+		return FoundOffset{Offset: start, TimestampMs: -1, Epoch: p.log.EpochAt(start)}, nil
+	case LatestTiered, EarliestPendingUpload:
+		return noOffset, nil
+	case LargestTimestamp:
+		found, ok, err = p.log.MaxTimestamp(bound)
+	default:
+		found, ok, err = p.log.OffsetForTime(q.TimestampMs, bound)
+	}
+	switch {
+	case err != nil:
+		return noOffset, p.failedRead(err)
+	case ok:
+		return FoundOffset{Offset: found.Offset, TimestampMs: found.TimestampMs, Epoch: found.Epoch}, nil
+	case behind:
+		return noOffset, kafka.OffsetNotAvailable
+	}
+	return noOffset, nil
+}
+
+// EpochEnd returns the largest leader epoch that is not above the one asked for, and where it ends: the log's end for the
+// current one, -1 and -1 for one that the log does not know.
+func (m *Manager) EpochEnd(tp kafka.TopicPartition, current, asked kafka.Epoch) (kafka.Epoch, kafka.Offset, error) {
+	p, epoch, err := m.leading(tp, current)
+	if err != nil {
+		return kafka.NoEpoch, kafka.NoOffset, err
+	}
+	if asked == epoch {
+		return epoch, p.log.EndOffset(), nil
+	}
+	found, end := p.log.EpochEnd(asked)
+	return found, end, nil
+}
+
+// DeleteRecords moves the start of the log up to an offset, -1 being the high watermark, and returns the log's new start. When
+// it returns the start is on the disk.
+func (m *Manager) DeleteRecords(tp kafka.TopicPartition, to kafka.Offset) (kafka.Offset, error) {
+	p, _, err := m.leading(tp, kafka.NoEpoch)
+	if err != nil {
+		return kafka.NoOffset, err
+	}
+	if topic := &p.settings.Load().topic; topic.CleanupCompact && !topic.CleanupDelete {
+		return kafka.NoOffset, kafka.Refuse(kafka.PolicyViolation,
+			"records of %s are not deleted: its cleanup.policy is compact alone", tp)
+	}
+	p.mu.Lock()
+	start, err := p.moveStart(to)
+	p.mu.Unlock()
+	if err != nil {
+		return kafka.NoOffset, p.failedAppend(err)
+	}
+	if err := p.dir.save(); err != nil {
+		p.dir.fail("write checkpoints", err)
+		return kafka.NoOffset, kafka.KafkaStorageError
+	}
+	return start, nil
+}
+
+// moveStart takes records off the beginning of the log. The caller holds mu.
+func (p *replica) moveStart(to kafka.Offset) (kafka.Offset, error) {
+	if err := p.serves(); err != nil {
+		return 0, err
+	}
+	if p.core == nil {
+		return 0, kafka.NotLeaderOrFollower
+	}
+	high := p.core.HighWatermark()
+	if to == kafka.NoOffset {
+		to = high
+	}
+	if to < 0 || to > high {
+		return 0, kafka.OffsetOutOfRange
+	}
+	if to > p.log.StartOffset() {
+		if err := p.log.SetStart(to); err != nil {
+			return 0, err
+		}
+		p.core.StartMoved(to, nil)
+		p.dir.unsaved.Store(true)
+	}
+	return p.log.StartOffset(), nil
+}
+
+// Producers returns the idempotent and transactional producers that a partition remembers.
+func (m *Manager) Producers(tp kafka.TopicPartition) ([]producer.Producer, error) {
+	p, _, err := m.leading(tp, kafka.NoEpoch)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.log.Producers().Producers(), nil
+}
+
+// DirUsage is what one log directory holds.
+type DirUsage struct {
+	Path          string
+	ID            kafka.UUID
+	Err           error // not nil when it is offline
+	Total, Usable int64 // bytes of its file system; -1 when not known
+	Partitions    []PartitionUsage
+}
+
+// PartitionUsage is the space of one partition.
+type PartitionUsage struct {
+	kafka.TopicPartition
+	Bytes int64
+}
+
+// Usage returns what each log directory holds, partitions in the order of their names.
+func (m *Manager) Usage() []DirUsage {
+	usage := make([]DirUsage, len(m.dirs))
+	for i, d := range m.dirs {
+		usage[i] = DirUsage{Path: d.disk.Path(), ID: d.disk.ID(), Total: -1, Usable: -1}
+		if d.failed() {
+			usage[i].Err = fmt.Errorf("log directory %s: %w", d.disk.Path(), kafka.KafkaStorageError)
+			continue
+		}
+		if total, usable, err := d.disk.Free(); err == nil {
+			usage[i].Total, usage[i].Usable = total, usable
+		}
+	}
+	for _, p := range m.replicas() {
+		for i, d := range m.dirs {
+			if p.dir == d && p.log != nil && usage[i].Err == nil {
+				usage[i].Partitions = append(usage[i].Partitions, PartitionUsage{p.tp, p.log.Size()})
+			}
+		}
+	}
+	return usage
+}

@@ -1,0 +1,132 @@
+package replica
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/partition"
+	"github.com/raftsman/raftsman/internal/record"
+)
+
+// produceOp is a produce on its way: one result for each of its partitions, and a count of those that are not known yet.
+type produceOp struct {
+	results []ProduceResult
+	open    atomic.Int32
+	done    func([]ProduceResult)
+}
+
+var produceOps = sync.Pool{New: func() any { return new(produceOp) }}
+
+// finish records how a parked partition ended; the last one answers the request.
+func (op *produceOp) finish(i int, err error) {
+	if err != nil {
+		code, message := kafka.Answer(err)
+		failed := failedProduce(code)
+		failed.Message = message
+		op.results[i] = failed
+	}
+	op.settled()
+}
+
+func (op *produceOp) settled() {
+	if op.open.Add(-1) > 0 {
+		return
+	}
+	op.done(op.results)
+	op.done = nil
+	clear(op.results)
+	produceOps.Put(op)
+}
+
+// Produce appends to every partition in turn and calls done, exactly once, when each has got as far as the acks ask for: with
+// acks=0 when it is appended, with 1 when it is durable on this node, with -1 when the high watermark has passed it. done gets
+// one result for each partition, in their order, and must not keep the slice; it may be called before Produce returns, or
+// later from any goroutine, and must not block. The request's records may be reused when Produce has returned.
+func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
+	op := produceOps.Get().(*produceOp)
+	op.done = done
+	op.results = growTo(op.results, len(req.Partitions))
+	// One more than there are partitions, so that the answer does not leave before the last one was appended.
+	op.open.Store(int32(len(req.Partitions)) + 1)
+	for i := range req.Partitions {
+		part := &req.Partitions[i]
+		p, err := m.find(part.TopicID, part.Topic, part.Partition)
+		if err == nil {
+			var parked bool
+			if parked, err = p.produce(op, i, req, part.Records); parked {
+				continue
+			}
+		}
+		if err != nil {
+			op.results[i] = p.refusedProduce(err)
+		}
+		op.settled()
+	}
+	op.settled()
+}
+
+// refusedProduce is the result of records that were not taken.
+func (p *replica) refusedProduce(err error) ProduceResult {
+	code, message := kafka.Answer(err)
+	result := failedProduce(code)
+	result.Message = message
+	if invalid, ok := errors.AsType[*record.Invalid](err); ok {
+		result.Err, result.Message, result.Records = invalid.Code, invalid.Message, invalid.Records
+	}
+	if p != nil && tellsLogStart(result.Err) {
+		result.LogStart = p.log.StartOffset()
+	}
+	return result
+}
+
+// tellsLogStart tells whether Kafka answers with the log's start beside the error.
+func tellsLogStart(code kafka.Error) bool {
+	switch code {
+	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicId, kafka.NotLeaderOrFollower, kafka.MessageTooLarge,
+		kafka.RecordListTooLarge, kafka.CorruptMessage, kafka.KafkaStorageError, kafka.InvalidRequiredAcks:
+		return false
+	}
+	return true
+}
+
+// produce appends what a client sent. When parked is true, the op's finish is called for i once it has got where it is to go;
+// else it has, or the error says why not.
+func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, records []byte) (parked bool, err error) {
+	if err := p.serves(); err != nil {
+		return false, err
+	}
+	now := p.m.now()
+	rules := p.settings.Load().rules
+	rules.NowMs, rules.TransactionalRequest = now.UnixMilli(), req.Transactional
+	admitted, err := record.Admit(records, rules)
+	if err != nil {
+		return false, err
+	}
+	result := &op.results[i]
+	*result = ProduceResult{AppendTimeMs: admitted.LogAppendTimeMs, LogStart: p.log.StartOffset()}
+	deadlineMs := now.UnixMilli() + int64(max(req.TimeoutMs, 0))
+
+	p.mu.Lock()
+	at, err := p.append(admitted.Batch, req.Acks, true, now)
+	if err != nil {
+		p.mu.Unlock()
+		return false, p.failedAppend(err)
+	}
+	result.BaseOffset = at.base
+	if at.duplicate {
+		result.AppendTimeMs = at.timeMs
+	}
+	if req.Acks != 0 {
+		parked, err = p.core.Park(req.Acks, partition.Parked{Upto: at.end, DeadlineMs: deadlineMs, Ref: op, Index: int32(i)})
+	}
+	released := p.settle()
+	p.mu.Unlock()
+
+	p.written(released)
+	if parked {
+		p.m.expiry.add(p)
+	}
+	return parked, err
+}

@@ -1,0 +1,244 @@
+package replica
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/partition"
+)
+
+// fetchOp is a fetch on its way. While it is parked it is linked into every partition that it reads, and whoever finds a
+// reason to look again claims it: the flusher when enough became readable, the timer, or the end of a partition. Only who has
+// claimed it touches anything but the atomics.
+type fetchOp struct {
+	req     FetchRequest
+	targets []*replica // nil where there is none
+	results []FetchResult
+	readers []partition.Reader
+	done    func([]FetchResult)
+
+	state atomic.Int32
+	bytes atomic.Int64 // readable, as far as known
+	late  atomic.Bool  // the wait is over
+	timer *time.Timer  // made once; runs expire
+	armed bool
+}
+
+const (
+	fetchClaimed int32 = iota
+	fetchParked
+)
+
+var fetchOps = sync.Pool{New: func() any { return new(fetchOp) }}
+
+// Read collects what the request asks for and calls done, exactly once, when there are MinBytes or an error to tell, or
+// MaxWaitMs is over, or this node stops. done gets one result for each partition, in their order, and must not keep the slice,
+// only the chunks, which it must release. It may be called before Read returns, or later from any goroutine, and must not
+// block.
+func (m *Manager) Read(req *FetchRequest, done func([]FetchResult)) {
+	op := fetchOps.Get().(*fetchOp)
+	op.req, op.done = *req, done
+	n := len(req.Partitions)
+	op.targets, op.results, op.readers = growTo(op.targets, n), growTo(op.results, n), growTo(op.readers, n)
+	for i := range req.Partitions {
+		part := &req.Partitions[i]
+		p, err := m.find(part.TopicID, part.Topic, part.Partition)
+		if err != nil {
+			code, _ := kafka.Answer(err)
+			op.results[i] = failedFetch(code)
+		}
+		op.targets[i] = p
+	}
+	if op.collect() {
+		op.answer()
+		return
+	}
+	op.arm(time.Duration(req.MaxWaitMs) * time.Millisecond)
+	if !op.park() {
+		op.resume()
+	}
+}
+
+// collect reads every partition within the limits and tells whether the answer can go.
+func (op *fetchOp) collect() bool {
+	total, urgent := 0, false
+	left := int(op.req.MaxBytes)
+	for i := range op.results {
+		r := &op.results[i]
+		if p := op.targets[i]; p != nil {
+			part := &op.req.Partitions[i]
+			// KIP-74: the first partition that has something gives at least one batch, whatever the limits.
+			p.read(part, op.req.Committed, min(int(part.MaxBytes), left), total == 0, r)
+		}
+		urgent = urgent || r.Err != kafka.None || r.Diverges
+		total += r.Chunk.Len
+		left -= r.Chunk.Len
+	}
+	return urgent || total >= int(op.req.MinBytes) || op.req.MaxWaitMs <= 0 || len(op.results) == 0 || op.late.Load()
+}
+
+// park links the fetch into its partitions. It returns false when something happened meanwhile: then the caller has the
+// fetch again.
+func (op *fetchOp) park() bool {
+	var bytes int64
+	for i := range op.results {
+		chunk := &op.results[i].Chunk
+		op.readers[i] = partition.Reader{
+			From: op.req.Partitions[i].Offset, Committed: op.req.Committed, Bytes: int64(chunk.Len), Most: int64(op.req.Partitions[i].MaxBytes), Ref: op,
+		}
+		bytes += int64(chunk.Len)
+		chunk.Release()
+		*chunk = commitlog.Chunk{}
+	}
+	op.bytes.Store(bytes)
+	for i, p := range op.targets {
+		p.wait(&op.readers[i])
+	}
+	op.state.Store(fetchParked)
+	// What moved between collect and the links told nobody.
+	for i, p := range op.targets {
+		if op.results[i].HighWatermark != kafka.Offset(p.high.Load()) || p.changed(&op.req.Partitions[i]) {
+			return !op.claim()
+		}
+	}
+	return !op.late.Load() || !op.claim()
+}
+
+// claim makes the caller the only one who works on a parked fetch; it returns false when somebody else is.
+func (op *fetchOp) claim() bool { return op.state.CompareAndSwap(fetchParked, fetchClaimed) }
+
+// grew counts bytes that became readable, and claims the fetch when they are enough.
+func (op *fetchOp) grew(by int64) bool {
+	return op.bytes.Add(by) >= int64(op.req.MinBytes) && op.claim()
+}
+
+// resume looks again after a claim, and answers or parks.
+func (op *fetchOp) resume() {
+	for {
+		for i, p := range op.targets {
+			p.stopWaiting(&op.readers[i])
+		}
+		if op.collect() {
+			op.answer()
+			return
+		}
+		if op.park() {
+			return
+		}
+	}
+}
+
+// expire is what the timer runs.
+func (op *fetchOp) expire() {
+	op.late.Store(true)
+	if op.claim() {
+		op.resume()
+	}
+}
+
+func (op *fetchOp) arm(wait time.Duration) {
+	op.armed = true
+	if op.timer == nil {
+		op.timer = time.AfterFunc(wait, op.expire)
+		return
+	}
+	op.timer.Reset(wait)
+}
+
+// answer ends the fetch. It is reused, unless its timer has fired and might still look at it.
+func (op *fetchOp) answer() {
+	reusable := !op.armed || op.timer.Stop()
+	op.done(op.results)
+	if !reusable {
+		return
+	}
+	op.armed = false
+	op.done, op.req = nil, FetchRequest{}
+	clear(op.targets)
+	clear(op.results)
+	clear(op.readers)
+	op.late.Store(false)
+	fetchOps.Put(op)
+}
+
+// changed tells whether a fetch that was parked would now be refused.
+func (p *replica) changed(f *FetchPartition) bool {
+	return p.refusal.Load() != 0 || p.epoch.Load() == int32(kafka.NoEpoch) ||
+		partition.CheckEpoch(f.CurrentLeaderEpoch, kafka.Epoch(p.epoch.Load())) != nil
+}
+
+// read fills r with what a consumer may see from f.Offset on: no more than maxBytes of whole batches, but one if atLeastOne.
+func (p *replica) read(f *FetchPartition, committed bool, maxBytes int, atLeastOne bool, r *FetchResult) {
+	if err := p.readInto(f, committed, maxBytes, atLeastOne, r); err != nil {
+		*r = failedFetch(p.failedRead(err))
+	}
+}
+
+func (p *replica) readInto(f *FetchPartition, committed bool, maxBytes int, atLeastOne bool, r *FetchResult) error {
+	if err := p.serves(); err != nil {
+		return err
+	}
+	epoch := kafka.Epoch(p.epoch.Load())
+	if epoch == kafka.NoEpoch {
+		return kafka.NotLeaderOrFollower
+	}
+	if err := partition.CheckEpoch(f.CurrentLeaderEpoch, epoch); err != nil {
+		return err
+	}
+	high := kafka.Offset(p.high.Load())
+	lastStable := min(high, kafka.Offset(p.lastStable.Load()))
+	start, end := p.log.StartOffset(), p.log.EndOffset()
+	*r = FetchResult{HighWatermark: high, LastStable: lastStable, LogStart: start}
+	if f.LastFetchedEpoch != kafka.NoEpoch {
+		diverges, err := p.diverges(f, epoch, start, end, r)
+		if diverges || err != nil {
+			return err
+		}
+	}
+	if f.Offset < start || f.Offset > end {
+		return kafka.OffsetOutOfRange
+	}
+	bound := high
+	if committed {
+		bound = lastStable
+	}
+	if f.Offset >= bound || maxBytes <= 0 && !atLeastOne {
+		return nil
+	}
+	chunk, err := p.log.Read(f.Offset, bound, max(maxBytes, 0), atLeastOne)
+	r.Chunk = chunk
+	return err
+}
+
+// diverges compares the reader's last fetched epoch with the leader's history (KIP-595): where it ends before the reader's
+// offset, the reader has records that this log does not.
+func (p *replica) diverges(f *FetchPartition, current kafka.Epoch, start, end kafka.Offset, r *FetchResult) (bool, error) {
+	shared, sharedEnd := current, end
+	if f.LastFetchedEpoch != current {
+		shared, sharedEnd = p.log.EpochEnd(f.LastFetchedEpoch)
+	}
+	if shared == kafka.NoEpoch || sharedEnd == kafka.NoOffset || f.Offset < start {
+		return false, kafka.OffsetOutOfRange
+	}
+	if shared < f.LastFetchedEpoch || sharedEnd < f.Offset {
+		r.Diverges, r.SharedEpoch, r.SharedEnd = true, shared, sharedEnd
+		return true, nil
+	}
+	return false, nil
+}
+
+// failedRead turns the error of a read into the answer, and takes the directory offline when the disk is at fault.
+func (p *replica) failedRead(err error) kafka.Error {
+	if code, ok := errors.AsType[kafka.Error](err); ok {
+		return code
+	}
+	if errors.Is(err, commitlog.ErrClosed) {
+		return kafka.NotLeaderOrFollower
+	}
+	p.dir.fail("read "+p.tp.String(), err)
+	return kafka.KafkaStorageError
+}

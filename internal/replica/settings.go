@@ -1,0 +1,87 @@
+package replica
+
+import (
+	"maps"
+	"strconv"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/config"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/record/compress"
+)
+
+// settings are what a topic's configuration means to the parts that act on it.
+type settings struct {
+	topic config.Topic
+	rules record.Rules // NowMs and TransactionalRequest are each request's own
+	log   commitlog.Config
+}
+
+// settingsCache makes settings. Most topics set nothing of their own and share one.
+type settingsCache struct {
+	broker  *config.Broker
+	dynamic map[string]string // what the metadata sets for brokers
+	shared  *settings
+}
+
+// update takes over the brokers' dynamic settings and tells whether they have changed.
+func (c *settingsCache) update(image *meta.Image, node string) bool {
+	dynamic := config.MergeDynamic(
+		image.Config(meta.Resource{Type: meta.BrokerResource}), image.Config(meta.Resource{Type: meta.BrokerResource, Name: node}))
+	if c.shared != nil && maps.Equal(c.dynamic, dynamic) {
+		return false
+	}
+	c.dynamic, c.shared = dynamic, c.resolve(dynamic, nil)
+	return true
+}
+
+// of returns the settings of a topic that sets overrides itself.
+func (c *settingsCache) of(overrides map[string]string) *settings {
+	if len(overrides) == 0 {
+		return c.shared
+	}
+	return c.resolve(c.dynamic, overrides)
+}
+
+func (c *settingsCache) resolve(dynamic, overrides map[string]string) *settings {
+	t := c.broker.Topic(dynamic, overrides)
+	broker := c.broker.With(config.Dynamic{Node: dynamic})
+	return &settings{
+		topic: t,
+		rules: record.Rules{
+			MaxBytes: t.MaxMessageBytes, MaxRecordBytes: t.DecompressedMax, Compacted: t.CleanupCompact,
+			LogAppendTime: t.LogAppendTime, BeforeMaxMs: t.TimestampBeforeMaxMs, AfterMaxMs: t.TimestampAfterMaxMs,
+			DecompressedMax: broker.Int64("raftsman.batch.decompressed.bytes.max"), Compression: compression(&t),
+		},
+		log: commitlog.Config{
+			SegmentBytes: t.SegmentBytes, SegmentMs: t.SegmentMs, SegmentJitterMs: t.SegmentJitterMs,
+			IndexBytes: t.IndexBytes, IndexIntervalBytes: t.IndexIntervalBytes,
+			Delete: t.CleanupDelete, Compact: t.CleanupCompact,
+			RetentionMs: t.RetentionMs, RetentionBytes: t.RetentionBytes, FileDeleteDelayMs: t.FileDeleteDelayMs,
+			ProducerIDExpiration: time.Duration(broker.Int64("producer.id.expiration.ms")) * time.Millisecond,
+			MaxProducers:         broker.Int("raftsman.producers.per.partition.max"),
+		},
+	}
+}
+
+// compression returns the codec that a topic stores in, or nil where batches stay as the producer sent them.
+func compression(t *config.Topic) *compress.Spec {
+	codec, ok := compress.Parse(t.Compression)
+	if !ok {
+		return nil
+	}
+	spec := compress.Spec{Codec: codec}
+	switch codec {
+	case compress.Gzip:
+		spec.Level = t.GzipLevel
+	case compress.LZ4:
+		spec.Level = t.LZ4Level
+	case compress.Zstd:
+		spec.Level = t.ZstdLevel
+	}
+	return &spec
+}
+
+func nodeName(m *Manager) string { return strconv.Itoa(int(m.node)) }
