@@ -48,7 +48,9 @@ func NewReader(c Codec, payload []byte, limit int64) (*Reader, error) {
 	}
 	r.limit, r.left, r.err, r.rest = limit, limit, nil, nil
 	if err := r.source.reset(payload, limit); err != nil {
-		r.err = err
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF // not even a header
+		}
 		defer r.Close()
 		return nil, r.wrap(err)
 	}
