@@ -12,6 +12,7 @@ import (
 	"github.com/raftsman/raftsman/internal/coord"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/quorum"
+	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/wire"
 )
 
@@ -22,6 +23,8 @@ type API struct {
 	ClusterID func() string   // read at each use: the id of a directory that is formatted at start comes late
 	Features  func() Features // nil: none
 	Quorum    *quorum.Node
+	Replicas  *replica.Manager
+	Fetches   *FetchSessions
 	Coord     *coord.Coordinator
 	Log       *slog.Logger
 	LogLevel  *slog.LevelVar // what the process logs; changed by IncrementalAlterConfigs

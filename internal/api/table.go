@@ -5,6 +5,9 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 // table lists every API that is served, in key order: one line each, its file is named as its handler. Versions are Kafka
 // 4.4's unless a line says why not.
 var table = []entry{
+	{key: kmsg.Produce, min: 3, max: 13, handle: (*API).produce},
+	{key: kmsg.Fetch, min: 4, max: 18, handle: (*API).fetch},
+	{key: kmsg.ListOffsets, min: 1, max: 11, handle: (*API).listOffsets},
 	{key: kmsg.OffsetCommit, min: 2, max: 10, handle: (*API).offsetCommit},
 	{key: kmsg.OffsetFetch, min: 1, max: 10, handle: (*API).offsetFetch},
 	{key: kmsg.FindCoordinator, min: 0, max: 6, handle: (*API).findCoordinator},
@@ -15,11 +18,15 @@ var table = []entry{
 	{key: kmsg.DescribeGroups, min: 0, max: 6, handle: (*API).describeGroups},
 	{key: kmsg.ListGroups, min: 0, max: 5, handle: (*API).listGroups},
 	{key: kmsg.ApiVersions, min: 0, max: 5, handle: (*API).apiVersions},
+	{key: kmsg.DeleteRecords, min: 0, max: 2, handle: (*API).deleteRecords},
+	{key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4, handle: (*API).offsetForLeaderEpoch},
 	{key: kmsg.DescribeConfigs, min: 1, max: 4, handle: (*API).describeConfigs},
 	{key: kmsg.AlterConfigs, min: 0, max: 2, handle: (*API).alterConfigs},
+	{key: kmsg.DescribeLogDirs, min: 1, max: 5, handle: (*API).describeLogDirs},
 	{key: kmsg.DeleteGroups, min: 0, max: 3, handle: (*API).deleteGroups},
 	{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, handle: (*API).incrementalAlterConfigs},
 	{key: kmsg.OffsetDelete, min: 0, max: 0, handle: (*API).offsetDelete},
+	{key: kmsg.DescribeProducers, min: 0, max: 0, handle: (*API).describeProducers},
 }
 
 // entry is one row of the table. handle must call reply (through the call's answer, silence or close, or with a response

@@ -29,7 +29,9 @@ type fetchOp struct {
 }
 
 const (
-	fetchClaimed int32 = iota
+	fetchClaimed int32 = iota // somebody works on it
+	fetchParking              // its owner is linking it in
+	fetchPoked                // and must look again instead of parking it
 	fetchParked
 )
 
@@ -81,8 +83,7 @@ func (op *fetchOp) collect() bool {
 	return urgent || total >= int(op.req.MinBytes) || op.req.MaxWaitMs <= 0 || len(op.results) == 0 || op.late.Load()
 }
 
-// park links the fetch into its partitions. It returns false when something happened meanwhile: then the caller has the
-// fetch again.
+// park links the fetch into its partitions. It returns false when something happened meanwhile: then the caller still owns it.
 func (op *fetchOp) park() bool {
 	var bytes int64
 	for i := range op.results {
@@ -95,21 +96,30 @@ func (op *fetchOp) park() bool {
 		*chunk = commitlog.Chunk{}
 	}
 	op.bytes.Store(bytes)
+	op.state.Store(fetchParking)
 	for i, p := range op.targets {
 		p.wait(&op.readers[i])
 	}
-	op.state.Store(fetchParked)
-	// What moved between collect and the links told nobody.
+	// What happened between collect and the links told nobody.
 	for i, p := range op.targets {
 		if op.results[i].HighWatermark != kafka.Offset(p.high.Load()) || p.changed(&op.req.Partitions[i]) {
-			return !op.claim()
+			op.state.Store(fetchClaimed)
+			return false
 		}
 	}
-	return !op.late.Load() || !op.claim()
+	if !op.late.Load() && op.state.CompareAndSwap(fetchParking, fetchParked) {
+		return true
+	}
+	op.state.Store(fetchClaimed)
+	return false
 }
 
-// claim makes the caller the only one who works on a parked fetch; it returns false when somebody else is.
-func (op *fetchOp) claim() bool { return op.state.CompareAndSwap(fetchParked, fetchClaimed) }
+// claim makes the caller the owner of a parked fetch. It returns false when somebody else is, who then looks again, if it
+// was about to park.
+func (op *fetchOp) claim() bool {
+	op.state.CompareAndSwap(fetchParking, fetchPoked)
+	return op.state.CompareAndSwap(fetchParked, fetchClaimed)
+}
 
 // grew counts bytes that became readable, and claims the fetch when they are enough.
 func (op *fetchOp) grew(by int64) bool {

@@ -1,0 +1,43 @@
+package api
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// describeProducers lists the idempotent and transactional producers that partitions remember (key 61), so that an operator
+// finds a transaction that hangs. Only the leader answers.
+func (a *API) describeProducers(c call) {
+	req := kmsg.NewPtrDescribeProducersRequest()
+	if !c.decode(req) {
+		return
+	}
+	resp := kmsg.NewPtrDescribeProducersResponse()
+	for i := range req.Topics {
+		t := &req.Topics[i]
+		answer := kmsg.NewDescribeProducersResponseTopic()
+		answer.Topic = t.Topic
+		for _, index := range t.Partitions {
+			answer.Partitions = append(answer.Partitions, a.producersOf(kafka.TopicPartition{Topic: t.Topic, Partition: index}))
+		}
+		resp.Topics = append(resp.Topics, answer)
+	}
+	c.answer(resp)
+}
+
+func (a *API) producersOf(tp kafka.TopicPartition) kmsg.DescribeProducersResponseTopicPartition {
+	row := kmsg.NewDescribeProducersResponseTopicPartition()
+	row.Partition = tp.Partition
+	producers, err := a.Replicas.Producers(tp)
+	code, message := answerOf(err)
+	row.ErrorCode, row.ErrorMessage = int16(code), message
+	for _, p := range producers {
+		active := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()
+		active.ProducerID, active.ProducerEpoch = int64(p.ID), int32(p.Epoch)
+		active.LastSequence, active.LastTimestamp = int32(p.LastSequence), p.LastTimestampMs
+		active.CoordinatorEpoch, active.CurrentTxnStartOffset = p.CoordinatorEpoch, int64(p.TxnStartOffset)
+		row.ActiveProducers = append(row.ActiveProducers, active)
+	}
+	return row
+}

@@ -1,0 +1,231 @@
+package api
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/replica"
+	"github.com/raftsman/raftsman/internal/session"
+	"github.com/raftsman/raftsman/internal/wire"
+)
+
+const (
+	// fetchByID is the first version of Fetch that names topics by id.
+	fetchByID = 13
+	// fetchEndpointsFrom is the first version that tells who leads a partition instead.
+	fetchEndpointsFrom = 16
+)
+
+// FetchSessions are the fetch sessions of all connections.
+type FetchSessions struct {
+	mu    sync.Mutex // guards cache; held for memory only
+	cache *session.Cache
+}
+
+// NewFetchSessions returns room for that many sessions: max.incremental.fetch.session.cache.slots.
+func NewFetchSessions(slots int) *FetchSessions {
+	return &FetchSessions{cache: session.NewCache(slots, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))}
+}
+
+// fetchCall is one Fetch on its way. It is used again when the answer was sent.
+type fetchCall struct {
+	a     *API
+	call  call
+	req   wire.FetchRequest
+	ask   replica.FetchRequest
+	named []session.Partition // what the request names
+	parts []session.Partition // what it reads: with a session, everything that the session names
+	own   session.Fetch
+
+	answers []session.Answer
+	resp    wire.FetchResponse
+	rows    []wire.FetchedPartition // back the Partitions of all topics in resp
+	records []wire.Part             // back their Records
+	chunks  []commitlog.Chunk       // held until the answer was sent
+
+	done func([]replica.FetchResult)
+	sent func()
+}
+
+var fetchCalls sync.Pool
+
+// newFetchCall returns one that was used before, or makes one: its callbacks are bound once.
+func newFetchCall() *fetchCall {
+	if f, ok := fetchCalls.Get().(*fetchCall); ok {
+		return f
+	}
+	f := new(fetchCall)
+	f.done, f.sent = f.finish, f.release
+	return f
+}
+
+// fetch reads records (key 1). A fetch session turns the request into the list of all that its consumer reads; the answer is
+// given when there is enough, or an error, or when the wait is over.
+func (a *API) fetch(c call) {
+	f := newFetchCall()
+	f.a, f.call = a, c
+	if err := f.req.Decode(c.Version, c.Body, &c.Peer.Names); err != nil {
+		f.release()
+		c.close()
+		return
+	}
+	if err := f.begin(); err != nil {
+		code, _ := kafka.Answer(err)
+		f.resp.Err = code
+		f.answer()
+		return
+	}
+	f.prepare()
+	a.Replicas.Read(&f.ask, f.done)
+}
+
+// begin finds out from the session what the request reads.
+func (f *fetchCall) begin() error {
+	byID := f.call.Version >= fetchByID
+	var forget []session.Key
+	for i := range f.req.Topics {
+		t := &f.req.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			f.named = append(f.named, session.Partition{
+				Key:                session.Key{Topic: t.Name, ID: t.ID, Partition: p.Index},
+				CurrentLeaderEpoch: p.CurrentLeaderEpoch, FetchOffset: p.FetchOffset, LastFetchedEpoch: p.LastFetchedEpoch,
+				LogStart: p.LogStartOffset, MaxBytes: p.MaxBytes,
+			})
+		}
+	}
+	for i := range f.req.Forgotten {
+		t := &f.req.Forgotten[i]
+		for _, index := range t.Partitions {
+			forget = append(forget, session.Key{Topic: t.Name, ID: t.ID, Partition: index})
+		}
+	}
+	sessions := f.a.Fetches
+	sessions.mu.Lock()
+	defer sessions.mu.Unlock()
+	var err error
+	f.own, f.parts, err = sessions.cache.Begin(session.Request{
+		ID: session.ID(f.req.SessionID), Epoch: f.req.SessionEpoch, ByID: byID, Follower: f.req.ReplicaID >= 0,
+		Partitions: f.named, Forget: forget,
+	}, time.Now().UnixMilli(), f.parts[:0])
+	return err
+}
+
+// prepare makes the replicas' request.
+func (f *fetchCall) prepare() {
+	bytesMax := min(f.req.MaxBytes, int32(f.a.Config.Int("fetch.max.bytes")))
+	f.ask = replica.FetchRequest{
+		ReplicaID: f.req.ReplicaID, MaxWaitMs: f.req.MaxWaitMs, MinBytes: min(f.req.MinBytes, bytesMax), MaxBytes: bytesMax,
+		Committed: f.req.IsolationLevel == 1, Partitions: f.ask.Partitions[:0],
+	}
+	for i := range f.parts {
+		p := &f.parts[i]
+		f.ask.Partitions = append(f.ask.Partitions, replica.FetchPartition{
+			Topic: p.Topic, TopicID: p.ID, Partition: p.Key.Partition, CurrentLeaderEpoch: p.CurrentLeaderEpoch,
+			LastFetchedEpoch: p.LastFetchedEpoch, Offset: p.FetchOffset, MaxBytes: p.MaxBytes,
+		})
+	}
+}
+
+// finish is called with the replicas' results, on any goroutine.
+func (f *fetchCall) finish(results []replica.FetchResult) {
+	for i := range results {
+		r := &results[i]
+		f.answers = append(f.answers, session.Answer{
+			Error: r.Err, HighWatermark: r.HighWatermark, LogStart: r.LogStart, Bytes: r.Chunk.Len, Diverging: r.Diverges,
+		})
+		f.chunks = append(f.chunks, r.Chunk)
+		f.rows = append(f.rows, f.row(f.parts[i].Key.Partition, r))
+	}
+	if err := f.end(); err != nil {
+		code, _ := kafka.Answer(err)
+		f.resp.Err, f.resp.Topics = code, f.resp.Topics[:0]
+	}
+	f.answer()
+}
+
+// row makes the answer of one partition. Its records come last, when all of them have their place.
+func (f *fetchCall) row(index int32, r *replica.FetchResult) wire.FetchedPartition {
+	row := wire.FailedFetch(index, r.Err)
+	row.HighWatermark, row.LastStableOffset, row.LogStartOffset = r.HighWatermark, r.LastStable, r.LogStart
+	row.AbortedNull = f.req.IsolationLevel != 1
+	if r.Diverges {
+		row.Diverging = wire.EpochEnd{Known: true, Epoch: r.SharedEpoch, EndOffset: r.SharedEnd}
+	}
+	part := wire.Part{}
+	if r.Chunk.Len > 0 {
+		part.File = wire.FileRange{File: r.Chunk.File, Pos: r.Chunk.Pos, Len: r.Chunk.Len}
+	}
+	f.records = append(f.records, part)
+	return row
+}
+
+// end tells the session what is answered, and lists those partitions that must be in the answer, by topic.
+func (f *fetchCall) end() error {
+	kept := 0
+	sessions := f.a.Fetches
+	sessions.mu.Lock()
+	id, err := sessions.cache.End(&f.own, f.parts, f.answers, time.Now().UnixMilli(), func(i int, must bool) {
+		if !must {
+			return
+		}
+		f.rows[kept], f.records[kept], f.parts[kept] = f.rows[i], f.records[i], f.parts[i]
+		kept++
+	})
+	sessions.mu.Unlock()
+	f.resp.SessionID = int32(id)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < kept; {
+		first := i
+		key := f.parts[i].Key
+		for ; i < kept && f.parts[i].ID == key.ID && f.parts[i].Topic == key.Topic; i++ {
+			if f.records[i].Len() > 0 {
+				f.rows[i].Records = f.records[i : i+1]
+			}
+			f.tellLeader(key, &f.rows[i])
+		}
+		f.resp.Topics = append(f.resp.Topics, wire.FetchedTopic{Name: key.Topic, ID: key.ID, Partitions: f.rows[first:i:i]})
+	}
+	return nil
+}
+
+// tellLeader names the leader in a row whose client asked the wrong node or with an old epoch (KIP-951).
+func (f *fetchCall) tellLeader(key session.Key, row *wire.FetchedPartition) {
+	if f.call.Version < fetchEndpointsFrom || row.Err != kafka.NotLeaderOrFollower && row.Err != kafka.FencedLeaderEpoch {
+		return
+	}
+	row.CurrentLeader, f.resp.Endpoints = f.a.currentLeader(f.call.Peer.Listener, key.Topic, key.ID, row.Index, f.resp.Endpoints)
+}
+
+// answer encodes the response and gives it away; what it holds is released when it was sent.
+func (f *fetchCall) answer() {
+	resp := f.call.Response()
+	f.resp.Encode(resp, f.call.Version)
+	resp.Release = f.sent
+	f.call.reply(resp)
+}
+
+// release gives the chunks back and lets go of everything that belongs to the request.
+func (f *fetchCall) release() {
+	for i := range f.chunks {
+		f.chunks[i].Release()
+	}
+	f.a, f.call, f.own = nil, call{}, session.Fetch{}
+	f.req.Reset()
+	clear(f.ask.Partitions)
+	clear(f.named)
+	clear(f.parts)
+	clear(f.rows)
+	clear(f.records)
+	clear(f.chunks)
+	clear(f.resp.Topics)
+	f.ask.Partitions, f.named, f.parts, f.answers = f.ask.Partitions[:0], f.named[:0], f.parts[:0], f.answers[:0]
+	f.rows, f.records, f.chunks = f.rows[:0], f.records[:0], f.chunks[:0]
+	f.resp = wire.FetchResponse{Topics: f.resp.Topics[:0]}
+	fetchCalls.Put(f)
+}
