@@ -1,14 +1,12 @@
 package api
 
 import (
-	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/group"
-	"github.com/raftsman/raftsman/internal/kafka"
 )
 
 // deleteGroups deletes groups without members, with all that they have committed.
@@ -34,15 +32,8 @@ func (a *API) deleteGroups(c call) {
 	}
 	for i, name := range names {
 		a.Coord.Do(name, &group.Delete{}, func(r group.Reply) {
-			code, result := r.(*group.DeleteReply).Code, &resp.Groups[i]
-			*result = kmsg.NewDeleteGroupsResponseGroup()
-			result.Group, result.ErrorCode = name, int16(code)
-			switch code {
-			case kafka.GroupIdNotFound:
-				result.ErrorMessage = new(fmt.Sprintf("Group %s not found.", name))
-			case kafka.NonEmptyGroup:
-				result.ErrorMessage = new("The group is not empty.")
-			}
+			resp.Groups[i] = kmsg.NewDeleteGroupsResponseGroup()
+			resp.Groups[i].Group, resp.Groups[i].ErrorCode = name, int16(r.(*group.DeleteReply).Code)
 			done()
 		})
 	}

@@ -33,7 +33,7 @@ func (a *API) findCoordinator(c call) {
 	if c.Version < 4 {
 		one := a.coordinator(ctx, c, req.CoordinatorType, req.CoordinatorKey)
 		resp.NodeID, resp.Host, resp.Port, resp.ErrorCode = one.NodeID, one.Host, one.Port, one.ErrorCode
-		resp.ErrorMessage = one.ErrorMessage
+		resp.ErrorMessage = new(messageOf(one))
 		c.answer(resp)
 		return
 	}
@@ -46,7 +46,7 @@ func (a *API) findCoordinator(c call) {
 
 func (a *API) coordinator(ctx context.Context, c call, kind int8, key string) kmsg.FindCoordinatorResponseCoordinator {
 	found := kmsg.NewFindCoordinatorResponseCoordinator()
-	found.Key, found.NodeID, found.Port = key, int32(kafka.NoNode), -1
+	found.Key, found.NodeID, found.Port, found.ErrorMessage = key, int32(kafka.NoNode), -1, new("")
 	node, err := a.findNode(ctx, c.Version, kind, key)
 	if err == nil {
 		host, port, ok := a.addressFor(c, node)
@@ -57,11 +57,19 @@ func (a *API) coordinator(ctx context.Context, c call, kind int8, key string) km
 		err = kafka.CoordinatorNotAvailable
 	}
 	code, message := kafka.Answer(err)
-	found.ErrorCode = int16(code)
-	if message != "" {
-		found.ErrorMessage = &message
-	}
+	found.ErrorCode, found.ErrorMessage = int16(code), &message
 	return found
+}
+
+// messageOf is what versions 1 to 3 say beside the code, "NONE" when all is well, as Kafka does.
+func messageOf(found kmsg.FindCoordinatorResponseCoordinator) string {
+	switch kafka.Error(found.ErrorCode) {
+	case kafka.None:
+		return "NONE"
+	case kafka.CoordinatorNotAvailable:
+		return "The coordinator is not there yet; ask again."
+	}
+	return *found.ErrorMessage
 }
 
 func (a *API) findNode(ctx context.Context, version int16, kind int8, key string) (kafka.NodeID, error) {
@@ -76,7 +84,8 @@ func (a *API) findNode(ctx context.Context, version int16, kind int8, key string
 		}
 		return kafka.NoNode, kafka.CoordinatorNotAvailable
 	}
-	return kafka.NoNode, kafka.InvalidRequest
+	return kafka.NoNode, kafka.Refuse(kafka.InvalidRequest, "There is no coordinator of type %d: groups are 0, transactions 1, "+
+		"share partitions 2 (from version 6).", kind)
 }
 
 // isShareKey tells whether a key reads group:topicId:partition; a group's name may hold colons itself.

@@ -11,7 +11,7 @@ import (
 )
 
 // classicType is how ListGroups names the only kind of group that is served yet.
-const classicType = "Classic"
+const classicType = "classic"
 
 // listGroups lists the groups that this node answers for, of the states and types asked for, letters of any case.
 func (a *API) listGroups(c call) {

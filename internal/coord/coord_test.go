@@ -1,0 +1,445 @@
+package coord
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/record"
+)
+
+// still fails the test if an answer has come.
+func still(t *testing.T, what string, ch <-chan group.Reply) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case r := <-ch:
+		t.Fatalf("%s was answered: %+v", what, r)
+	default:
+	}
+}
+
+func TestGroupIsThereAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.member("g")
+		if code := w.commit("h", 7); code != kafka.None {
+			t.Fatal(code)
+		}
+		w.restart()
+		if got := w.committed("h"); got != 7 {
+			t.Errorf("committed 7, after the restart it is %d", got)
+		}
+		d := do[*group.DescribeReply](w, "g", &group.Describe{})
+		if d.State != group.Stable || len(d.Members) != 1 || d.Members[0].MemberID != id || string(d.Members[0].Assignment) != "all" {
+			t.Errorf("after the restart the group is %+v", d)
+		}
+		if code := w.beat("g", id, 1); code != kafka.None {
+			t.Errorf("heartbeat after the restart: %v", code)
+		}
+		w.close()
+	})
+}
+
+func TestAnswersWaitForTheCommitAndHeartbeatsDoNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.member("g")
+		w.logs.hold()
+		commit := commitOf(5)
+		commit.Generation, commit.MemberID = 1, id
+		committed := w.ask("g", commit)
+		fetched := w.ask("g", &group.Fetch{})
+		still(t, "the commit", committed)
+		still(t, "a fetch of what is not committed yet", fetched)
+		if code := w.beat("g", id, 1); code != kafka.None {
+			t.Errorf("heartbeat: %v", code)
+		}
+		w.logs.release(nil)
+		if r := (<-committed).(*group.CommitReply); r.Code != kafka.None {
+			t.Errorf("commit: %v", r.Code)
+		}
+		if r := (<-fetched).(*group.FetchReply); r.Topics[0].Partitions[0].Offset != 5 {
+			t.Errorf("fetched %+v", r)
+		}
+		w.close()
+	})
+}
+
+func TestCommitsThatComeTogetherAreOneBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commit("g", 0) // the partition is loaded
+		before := w.logs.count()
+		w.logs.hold()
+		var answers []<-chan group.Reply
+		for i := range 100 {
+			answers = append(answers, w.ask("g", commitOf(kafka.Offset(i))))
+		}
+		synctest.Wait()
+		w.logs.release(nil)
+		for _, a := range answers {
+			if r := (<-a).(*group.CommitReply); r.Code != kafka.None {
+				t.Fatal(r.Code)
+			}
+		}
+		if got := w.logs.count() - before; got != 2 {
+			t.Errorf("100 commits made %d batches, want 2: the first, and those that came while it was on its way", got)
+		}
+		if got := w.committed("g"); got != 99 {
+			t.Errorf("committed %d, want 99", got)
+		}
+		w.close()
+	})
+}
+
+func TestRefusedAppendFailsOnlyThatCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.member("g")
+		w.commit("h", 1)
+		w.logs.set(func() { w.logs.refuse = kafka.NotEnoughReplicas })
+		if code := w.commit("h", 2); code != kafka.CoordinatorNotAvailable {
+			t.Errorf("commit below min ISR: %v, want COORDINATOR_NOT_AVAILABLE", code)
+		}
+		if r := do[*group.JoinReply](w, "new", joinOf("")); r.Code != kafka.CoordinatorNotAvailable {
+			t.Errorf("first join below min ISR: %v", r.Code)
+		}
+		if code := w.beat("g", id, 1); code != kafka.None {
+			t.Errorf("heartbeat below min ISR: %v", code)
+		}
+		w.logs.set(func() { w.logs.refuse = nil })
+		if got := w.committed("h"); got != 1 {
+			t.Errorf("offset is %d after a refused commit, want 1", got)
+		}
+		if code := w.commit("h", 3); code != kafka.None {
+			t.Errorf("commit after the trouble: %v", code)
+		}
+		w.close()
+	})
+}
+
+func TestFailedAppendLoadsThePartitionAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commit("g", 1)
+		w.logs.set(func() { w.logs.lost = kafka.KafkaStorageError })
+		if code := w.commit("g", 2); code != kafka.NotCoordinator {
+			t.Errorf("commit on a failing disk: %v, want NOT_COORDINATOR", code)
+		}
+		w.logs.set(func() { w.logs.lost = nil })
+		time.Sleep(2 * reloadAfter) // fake time
+		synctest.Wait()
+		if got := w.committed("g"); got != 2 {
+			t.Errorf("loaded again, the offset is %d; the log says 2", got)
+		}
+		if code := w.commit("g", 3); code != kafka.None {
+			t.Errorf("commit after loading again: %v", code)
+		}
+		w.close()
+	})
+}
+
+// TestRule46 is: a commit whose write is of an earlier leadership is never acknowledged.
+func TestRule46(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.logs.hold()
+		committed := w.ask("g", commitOf(1))
+		joined := w.ask("other", joinOf(""))
+		still(t, "the commit", committed)
+		w.logs.set(func() { w.logs.epoch++; w.logs.batches = map[kafka.TopicPartition][]record.Batch{} })
+		w.publish(w.image.Load())
+		if r := (<-committed).(*group.CommitReply); r.Code != kafka.NotCoordinator {
+			t.Errorf("commit across a change of leader: %v, want NOT_COORDINATOR", r.Code)
+		}
+		if r := (<-joined).(*group.JoinReply); r.Code != kafka.NotCoordinator {
+			t.Errorf("join across a change of leader: %v, want NOT_COORDINATOR", r.Code)
+		}
+		w.logs.release(nil)
+		synctest.Wait()
+		if got := w.committed("g"); got != kafka.NoOffset {
+			t.Errorf("offset %d came back, which the log does not have", got)
+		}
+		w.logs.set(func() { w.logs.leads = false })
+		w.publish(w.image.Load())
+		if code := w.commit("g", 2); code != kafka.NotCoordinator {
+			t.Errorf("commit at a node that does not lead: %v, want NOT_COORDINATOR", code)
+		}
+		w.close()
+	})
+}
+
+func TestWhileLoadingClientsAreToldToComeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		w := newWorld(t, func(w *world) { w.logs.gate = gate })
+		begun := time.Now()
+		if code := w.commit("g", 1); code != kafka.CoordinatorLoadInProgress {
+			t.Errorf("commit while loading: %v, want COORDINATOR_LOAD_IN_PROGRESS", code)
+		}
+		if waited := time.Since(begun); waited != 500*time.Millisecond {
+			t.Errorf("told so after %v, want the 500ms of grace", waited)
+		}
+		if code := w.beat("g", "m", 1); code != kafka.None {
+			t.Errorf("heartbeat while loading: %v, want ok", code)
+		}
+		late := w.ask("g", commitOf(2))
+		listed := make(chan kafka.Error, 1)
+		w.c.List(func(_ []group.Listed, code kafka.Error) { listed <- code })
+		close(gate)
+		if r := (<-late).(*group.CommitReply); r.Code != kafka.None {
+			t.Errorf("commit that came just before the load ended: %v", r.Code)
+		}
+		if code := <-listed; code != kafka.None {
+			t.Errorf("list: %v", code)
+		}
+		w.close()
+	})
+}
+
+func TestLoadThatFailsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commit("g", 1)
+		w.logs.set(func() { w.logs.failing = 8 }) // each of the four partitions twice
+		w.restart()
+		synctest.Wait()
+		if code := w.commit("g", 2); code != kafka.CoordinatorLoadInProgress {
+			t.Errorf("commit between failed loads: %v, want COORDINATOR_LOAD_IN_PROGRESS", code)
+		}
+		if got := w.committed("g"); got != 1 {
+			t.Errorf("committed %d, want 1", got)
+		}
+		w.close()
+	})
+}
+
+func TestCloseAnswersAllThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(w *world) { w.opts.Group.InitialRebalanceDelay = time.Minute })
+		joining := w.ask("g", joinOf(""))
+		still(t, "a join in the initial delay", joining)
+		w.logs.hold()
+		committing := w.ask("h", commitOf(1))
+		still(t, "a commit", committing)
+		w.close()
+		if r := (<-joining).(*group.JoinReply); r.Code != kafka.NotCoordinator {
+			t.Errorf("join: %v, want NOT_COORDINATOR", r.Code)
+		}
+		if r := (<-committing).(*group.CommitReply); r.Code != kafka.NotCoordinator {
+			t.Errorf("commit: %v, want NOT_COORDINATOR", r.Code)
+		}
+		if code := w.commit("g", 1); code != kafka.NotCoordinator {
+			t.Errorf("commit after the end: %v, want NOT_COORDINATOR", code)
+		}
+		w.logs.release(nil)
+	})
+}
+
+func TestCommitThatIsNotCommittedInTimeIsNotKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.logs.hold()
+		begun := time.Now()
+		committing, fetching := w.ask("g", commitOf(1)), w.ask("g", &group.Fetch{})
+		if r := (<-committing).(*group.CommitReply); r.Code != kafka.CoordinatorNotAvailable {
+			t.Errorf("commit: %v, want COORDINATOR_NOT_AVAILABLE", r.Code)
+		}
+		if r := (<-fetching).(*group.FetchReply); r.Code != kafka.NotCoordinator {
+			t.Errorf("fetch: %v, want NOT_COORDINATOR", r.Code)
+		}
+		if waited := time.Since(begun); waited != 5*time.Second {
+			t.Errorf("waited %v, want offset.commit.timeout.ms", waited)
+		}
+		w.logs.release(nil)
+		synctest.Wait()
+		if got := w.committed("g"); got != 1 {
+			t.Errorf("offset %d, want 1: it was written after all", got)
+		}
+		w.close()
+	})
+}
+
+func TestSessionsEndAndAreSaidSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.member("g")
+		for range 5 {
+			time.Sleep(9 * time.Second) // fake time
+			if code := w.beat("g", id, 1); code != kafka.None {
+				t.Fatalf("heartbeat: %v", code)
+			}
+		}
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if code := w.beat("g", id, 1); code != kafka.UnknownMemberId {
+			t.Errorf("heartbeat after the session: %v, want UNKNOWN_MEMBER_ID", code)
+		}
+		if d := do[*group.DescribeReply](w, "g", &group.Describe{}); d.State != group.Empty {
+			t.Errorf("the group is %v, want Empty", d.State)
+		}
+		w.close()
+	})
+}
+
+func TestDeletedTopicsTakeTheirOffsetsAlong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commit("g", 5)
+		w.publish(removeTopic(t, w.image.Load(), topicID(2)))
+		synctest.Wait()
+		w.publish(addTopic(t, w.image.Load(), "t", topicID(3), 3))
+		if got := w.committed("g"); got != kafka.NoOffset {
+			t.Errorf("the new topic begins at the old one's offset %d", got)
+		}
+		w.restart()
+		if got := w.committed("g"); got != kafka.NoOffset {
+			t.Errorf("after a restart the new topic begins at the old one's offset %d", got)
+		}
+		w.close()
+	})
+}
+
+func TestOffsetsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commit("g", 5)
+		time.Sleep(23 * time.Hour) // fake time
+		w.restart()
+		if got := w.committed("g"); got != 5 {
+			t.Errorf("after 23 hours: %d, want 5", got)
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if got := w.committed("g"); got != kafka.NoOffset {
+			t.Errorf("after 25 hours: %d, want none", got)
+		}
+		w.close()
+	})
+}
+
+func TestFindCreatesTheTopicOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var created atomic.Int32
+		w := newWorld(t, func(w *world) {
+			w.image.Store(meta.NewImage("test"))
+			w.opts.CreateTopic = func(context.Context, string) error {
+				created.Add(1)
+				time.Sleep(20 * time.Millisecond) // fake time
+				w.publish(addTopic(t, w.image.Load(), OffsetsTopic, topicID(1), 50))
+				return nil
+			}
+		})
+		if code := w.commit("g", 1); code != kafka.NotCoordinator {
+			t.Errorf("commit without a topic: %v, want NOT_COORDINATOR", code)
+		}
+		found := make(chan string, 10)
+		for i := range 10 {
+			go func() {
+				node, err := w.c.Find(t.Context(), fmt.Sprint("group", i))
+				found <- fmt.Sprint(node, err)
+			}()
+		}
+		for range 10 {
+			if got := <-found; got != "1 <nil>" {
+				t.Errorf("found %s, want node 1", got)
+			}
+		}
+		if n := created.Load(); n != 1 {
+			t.Errorf("created %d times", n)
+		}
+		if code := w.commit("g", 1); code != kafka.None {
+			t.Errorf("commit after the topic was found: %v", code)
+		}
+		w.close()
+	})
+}
+
+func TestFindWithoutALeader(t *testing.T) {
+	w := newWorld(t, func(w *world) {
+		w.image.Store(meta.NewImage("test"))
+		w.opts.CreateTopic = func(context.Context, string) error { return kafka.InvalidReplicationFactor }
+	})
+	if _, err := w.c.Find(t.Context(), "g"); err != kafka.CoordinatorNotAvailable {
+		t.Errorf("found without a topic: %v, want COORDINATOR_NOT_AVAILABLE", err)
+	}
+	w.close()
+}
+
+func TestTransactionalOffsetsCountWhenTheirMarkerCommits(t *testing.T) {
+	w := newWorld(t)
+	tp := kafka.TopicPartition{Topic: OffsetsTopic, Partition: kafka.PartitionFor("g", 4)}
+	for producer, commit := range []bool{true, false} {
+		b := record.Builder{Producer: &record.Producer{ID: kafka.ProducerID(producer)}, Transactional: true}
+		r := &group.OffsetRecord{Group: "g", Topic: "t", Partition: int32(producer), Value: &group.OffsetValue{Offset: 9, ExpiresMs: -1}}
+		value, _ := group.AppendValue(nil, r)
+		b.Add(group.AppendKey(nil, r), value, nil, 1)
+		w.logs.Append(tp, b.Build(), func(kafka.Offset, error) {})
+		w.logs.Append(tp, record.EndTransaction(kafka.ProducerID(producer), 0, record.Marker{Commit: commit}, 1), func(kafka.Offset, error) {})
+	}
+	w.restart()
+	r := do[*group.FetchReply](w, "g", &group.Fetch{})
+	if len(r.Topics) != 1 || len(r.Topics[0].Partitions) != 1 || r.Topics[0].Partitions[0].Offset != 9 {
+		t.Errorf("offsets %+v, want the committed transaction's only", r.Topics)
+	}
+	w.close()
+}
+
+func TestLargeDeletesAreSeveralBatchesAndLargeCommitsAreRefused(t *testing.T) {
+	w := newWorld(t, func(w *world) { w.opts.BatchBytesMax = 2000 })
+	for i := range 10 {
+		c := commitOf(make([]kafka.Offset, 10)...)
+		c.Topics[0].Topic = fmt.Sprint("t", i)
+		if r := do[*group.CommitReply](w, "g", c); r.Code != kafka.None {
+			t.Fatal(r.Code)
+		}
+	}
+	if r := do[*group.CommitReply](w, "g", commitOf(make([]kafka.Offset, 100)...)); r.Code != kafka.UnknownServerError {
+		t.Errorf("a commit above the limit of a batch: %v, want UNKNOWN_SERVER_ERROR", r.Code)
+	}
+	before := w.logs.count()
+	if r := do[*group.DeleteReply](w, "g", &group.Delete{}); r.Code != kafka.None {
+		t.Errorf("delete: %v", r.Code)
+	}
+	if n := w.logs.count() - before; n < 3 {
+		t.Errorf("101 tombstones made %d batches", n)
+	}
+	w.restart()
+	if r := do[*group.DescribeReply](w, "g", &group.Describe{}); r.Found {
+		t.Errorf("the deleted group is back: %+v", r)
+	}
+	w.close()
+}
+
+func TestListGathersAllShards(t *testing.T) {
+	w := newWorld(t)
+	var want []string
+	for i := range 20 {
+		name := fmt.Sprintf("g%02d", i)
+		want = append(want, name)
+		w.commit(name, 1)
+	}
+	found := make(chan []string, 1)
+	w.c.List(func(list []group.Listed, code kafka.Error) {
+		if code != kafka.None {
+			t.Error(code)
+		}
+		var names []string
+		for _, g := range list {
+			names = append(names, g.Group)
+		}
+		found <- names
+	})
+	if got := <-found; !slices.Equal(got, want) {
+		t.Errorf("listed %v", got)
+	}
+	w.close()
+}

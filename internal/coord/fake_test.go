@@ -1,0 +1,265 @@
+package coord
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/sysrecord"
+)
+
+// logs is Partitions in memory. What is appended is committed before Append returns, unless hold was called.
+type logs struct {
+	mu      sync.Mutex // guards all below
+	batches map[kafka.TopicPartition][]record.Batch
+	appends int
+	holding bool
+	waiting []func(error)
+	refuse  error // nothing is written
+	lost    error // written, but not known to be committed
+	leads   bool
+	epoch   kafka.Epoch
+	gate    chan struct{} // Load waits for it
+	failing int           // so many loads fail
+}
+
+func newLogs() *logs {
+	return &logs{batches: map[kafka.TopicPartition][]record.Batch{}, leads: true}
+}
+
+func (l *logs) Append(tp kafka.TopicPartition, b record.Batch, done func(kafka.Offset, error)) {
+	l.mu.Lock()
+	if l.refuse != nil {
+		err := l.refuse
+		l.mu.Unlock()
+		done(kafka.NoOffset, err)
+		return
+	}
+	kept := record.Batch(slices.Clone(b))
+	if before := l.batches[tp]; len(before) > 0 {
+		kept.SetBaseOffset(before[len(before)-1].NextOffset())
+	}
+	l.batches[tp] = append(l.batches[tp], kept)
+	l.appends++
+	if l.holding {
+		l.waiting = append(l.waiting, func(err error) { done(kept.LastOffset(), err) })
+		l.mu.Unlock()
+		return
+	}
+	err := l.lost
+	l.mu.Unlock()
+	if err != nil {
+		go done(kafka.NoOffset, err)
+		return
+	}
+	done(kept.LastOffset(), nil)
+}
+
+func (l *logs) Load(tp kafka.TopicPartition, each func(record.Batch) error) error {
+	l.mu.Lock()
+	batches, gate := slices.Clone(l.batches[tp]), l.gate
+	fails := l.failing > 0
+	if fails {
+		l.failing--
+	}
+	l.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
+	if fails {
+		return errors.New("bad disk")
+	}
+	for _, b := range batches {
+		if err := each(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *logs) Leads(kafka.TopicPartition) (kafka.Epoch, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.epoch, l.leads
+}
+
+func (l *logs) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+func (l *logs) hold() { l.set(func() { l.holding = true }) }
+
+// release ends all that is held, and hold with it.
+func (l *logs) release(err error) {
+	l.mu.Lock()
+	waiting := l.waiting
+	l.waiting, l.holding = nil, false
+	l.mu.Unlock()
+	for _, done := range waiting {
+		done(err)
+	}
+}
+
+func (l *logs) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.appends
+}
+
+// world is a coordinator with its metadata and its log.
+type world struct {
+	t     testing.TB
+	logs  *logs
+	image atomic.Pointer[meta.Image]
+	opts  Options
+	c     *Coordinator
+}
+
+// topicID makes ids that tests can tell apart.
+func topicID(n byte) kafka.TopicID { return kafka.TopicID{15: n} }
+
+func entry(t testing.TB, u *meta.Update, r sysrecord.Record) {
+	t.Helper()
+	_, highest := r.Versions()
+	if err := u.Apply(meta.Entry{Record: r, Version: highest}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func addTopic(t testing.TB, im *meta.Image, name string, id kafka.TopicID, partitions int32) *meta.Image {
+	t.Helper()
+	u := im.Update()
+	entry(t, u, &sysrecord.TopicRecord{Name: name, TopicID: id})
+	for p := range partitions {
+		r := sysrecord.NewPartitionRecord()
+		r.PartitionID, r.TopicID, r.Replicas, r.ISR, r.Leader = p, id, []kafka.NodeID{1}, []kafka.NodeID{1}, 1
+		entry(t, u, r)
+	}
+	return u.Image(im.Offset()+1, 1, 0)
+}
+
+func removeTopic(t testing.TB, im *meta.Image, id kafka.TopicID) *meta.Image {
+	t.Helper()
+	u := im.Update()
+	entry(t, u, &sysrecord.RemoveTopicRecord{TopicID: id})
+	return u.Image(im.Offset()+1, 1, 0)
+}
+
+// newWorld has __consumer_offsets with four partitions and a topic t with three.
+func newWorld(t testing.TB, change ...func(*world)) *world {
+	w := &world{t: t, logs: newLogs()}
+	image := addTopic(t, meta.NewImage("test"), OffsetsTopic, topicID(1), 4)
+	w.image.Store(addTopic(t, image, "t", topicID(2), 3))
+	w.opts = Options{
+		NodeID: 1, Partitions: w.logs, Image: w.image.Load,
+		CreateTopic: func(context.Context, string) error { return errors.New("it is there") },
+		Group: group.Config{
+			SessionTimeoutMin: time.Second, SessionTimeoutMax: time.Hour, MembersMax: 100, OffsetMetadataMax: 100,
+			OffsetsRetention: 24 * time.Hour, NewMemberJoinTimeout: 5 * time.Minute,
+		},
+	}
+	for _, f := range change {
+		f(w)
+	}
+	w.start()
+	return w
+}
+
+func (w *world) start() {
+	w.c = New(w.opts)
+	w.c.Apply(nil, w.image.Load())
+}
+
+// publish makes an image the present one.
+func (w *world) publish(now *meta.Image) {
+	old := w.image.Swap(now)
+	w.c.Apply(old, now)
+}
+
+func (w *world) close() {
+	w.t.Helper()
+	if err := w.c.Close(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) restart() {
+	w.t.Helper()
+	w.close()
+	w.start()
+}
+
+// ask sends a command; the channel gets the reply.
+func (w *world) ask(groupID string, cmd group.Command) <-chan group.Reply {
+	ch := make(chan group.Reply, 1)
+	w.c.Do(groupID, cmd, func(r group.Reply) { ch <- r })
+	return ch
+}
+
+func do[R group.Reply](w *world, groupID string, cmd group.Command) R {
+	return (<-w.ask(groupID, cmd)).(R)
+}
+
+// commitOf is a commit from outside a group.
+func commitOf(offsets ...kafka.Offset) *group.Commit {
+	c := &group.Commit{Generation: -1, RetentionMs: -1, UnknownGroup: kafka.IllegalGeneration, Topics: []group.CommitTopic{{Topic: "t", ID: topicID(2)}}}
+	for p, offset := range offsets {
+		c.Topics[0].Partitions = append(c.Topics[0].Partitions, group.CommitPartition{Partition: int32(p), Offset: offset, LeaderEpoch: -1})
+	}
+	return c
+}
+
+func (w *world) commit(groupID string, offsets ...kafka.Offset) kafka.Error {
+	w.t.Helper()
+	r := do[*group.CommitReply](w, groupID, commitOf(offsets...))
+	if r.Code != kafka.None {
+		return r.Code
+	}
+	return r.Codes[0]
+}
+
+func (w *world) committed(groupID string) kafka.Offset {
+	w.t.Helper()
+	r := do[*group.FetchReply](w, groupID, &group.Fetch{Topics: []group.FetchTopic{{Topic: "t", Partitions: []int32{0}}}})
+	if r.Code != kafka.None {
+		w.t.Fatalf("fetch offsets of %s: %v", groupID, r.Code)
+	}
+	return r.Topics[0].Partitions[0].Offset
+}
+
+func joinOf(memberID string) *group.Join {
+	return &group.Join{
+		MemberID: memberID, ClientID: "c", ClientHost: "/127.0.0.1", SessionTimeoutMs: 10_000, RebalanceTimeoutMs: 30_000,
+		ProtocolType: "consumer", Protocols: []group.Protocol{{Name: "range", Metadata: []byte{0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 0}}},
+	}
+}
+
+// member joins an empty group alone and takes all: its id.
+func (w *world) member(groupID string) string {
+	w.t.Helper()
+	joined := do[*group.JoinReply](w, groupID, joinOf(""))
+	if joined.Code != kafka.None {
+		w.t.Fatalf("join %s: %v", groupID, joined.Code)
+	}
+	synced := do[*group.SyncReply](w, groupID, &group.Sync{
+		Generation: joined.Generation, MemberID: joined.MemberID, Assignments: []group.Assignment{{MemberID: joined.MemberID, Bytes: []byte("all")}},
+	})
+	if synced.Code != kafka.None || string(synced.Assignment) != "all" {
+		w.t.Fatalf("sync %s: %+v", groupID, synced)
+	}
+	return joined.MemberID
+}
+
+func (w *world) beat(groupID, memberID string, generation int32) kafka.Error {
+	return do[*group.HeartbeatReply](w, groupID, &group.Heartbeat{MemberID: memberID, Generation: generation}).Code
+}
