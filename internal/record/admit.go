@@ -198,8 +198,8 @@ func (w *walk) run() error {
 	if w.rules.MaxRecordBytes > 0 && w.scan.src != nil {
 		bodyMax = int32(min(w.rules.MaxRecordBytes, math.MaxInt32))
 	}
-	base, appendMs := w.batch.BaseTimestampMs(), w.batch.MaxTimestampMs()
-	stamped := w.batch.LogAppendTime()
+	base := w.batch.BaseTimestampMs()
+	suspect := w.batch.LogAppendTime()
 	for i := range w.batch.Count() {
 		delta, offset, hasKey, n := quick(w.scan.buf)
 		if n > 0 && n <= int(bodyMax) {
@@ -212,15 +212,12 @@ func (w *walk) run() error {
 			delta, offset, hasKey = f.timestampDelta, f.offsetDelta, f.key != nil
 		}
 		ms := base + delta
-		if stamped {
-			ms = appendMs
-		}
 		w.maxMs = max(w.maxMs, ms)
 		if offset != i {
 			w.disordered = true
 		}
-		if !hasKey && w.rules.Compacted || stamped || ms < w.oldestMs || ms > w.newestMs {
-			w.judge(i, ms, hasKey, stamped)
+		if !hasKey && w.rules.Compacted || suspect || ms < w.oldestMs || ms > w.newestMs {
+			w.judge(i, ms, hasKey)
 		}
 	}
 	if !w.scan.end() {
@@ -273,23 +270,28 @@ func (w *walk) next(bodyMax int32) (fields, error) {
 }
 
 // judge applies the rules to one record.
-func (w *walk) judge(i int32, ms int64, hasKey, stamped bool) {
+func (w *walk) judge(i int32, ms int64, hasKey bool) {
 	r := &w.rules
 	if r.Compacted && !hasKey {
 		w.reject(kafka.InvalidRecord, i, "a compacted topic takes no record without a key")
 		return
 	}
-	if !r.LogAppendTime && ms != noTimestamp {
-		age := r.NowMs - ms
-		if age > r.BeforeMaxMs || -age > r.AfterMaxMs {
-			w.reject(kafka.InvalidTimestamp, i, fmt.Sprintf("timestamp %d is not within %d and %d", ms,
-				r.NowMs-r.BeforeMaxMs, r.NowMs+r.AfterMaxMs))
-		}
-		return
-	}
-	if stamped {
+	if claimed := w.batch.MaxTimestampMs(); w.batch.LogAppendTime() && (r.LogAppendTime || claimed == noTimestamp) {
 		w.reject(kafka.InvalidTimestamp, i, "a producer must not say that the broker set the time")
+		return
+	} else if w.batch.LogAppendTime() && !r.allow(claimed) {
+		ms = claimed // Kafka looks at this one alone; the record's own, which stays when the claim goes, must be right as well
 	}
+	if !r.LogAppendTime && !r.allow(ms) {
+		w.reject(kafka.InvalidTimestamp, i, fmt.Sprintf("timestamp %d is not within %d and %d", ms, r.NowMs-r.BeforeMaxMs,
+			r.NowMs+r.AfterMaxMs))
+	}
+}
+
+// allow tells whether a producer may give a record this time. The arithmetic wraps as Kafka's does.
+func (r *Rules) allow(ms int64) bool {
+	age := r.NowMs - ms
+	return ms == noTimestamp || age <= r.BeforeMaxMs && -age <= r.AfterMaxMs
 }
 
 func (w *walk) reject(code kafka.Error, i int32, message string) {
@@ -415,7 +417,7 @@ func (b Batch) rewrite(target compress.Spec, r *Rules) (Batch, error) {
 		return nil, err
 	}
 	defer s.close()
-	base, stamped := b.BaseTimestampMs(), b.LogAppendTime()
+	base := b.BaseTimestampMs()
 	for range b.Count() {
 		body, err := s.body()
 		if err != nil {
@@ -425,11 +427,7 @@ func (b Batch) rewrite(target compress.Spec, r *Rules) (Batch, error) {
 		if err != nil {
 			return nil, err
 		}
-		ms := base + f.timestampDelta
-		if stamped {
-			ms = b.MaxTimestampMs()
-		}
-		build.addBody(body[f.afterDeltas:], ms)
+		build.addBody(body[f.afterDeltas:], base+f.timestampDelta)
 		if build.written() > r.MaxBytes {
 			build.Reset()
 			return nil, tooLargeRewritten(target, r)

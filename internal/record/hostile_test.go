@@ -59,6 +59,8 @@ type hostile struct {
 	bad   []int32 // indexes of the records that are named
 	// fumbled tells that Kafka answers UNKNOWN_SERVER_ERROR, out of an exception that it did not foresee.
 	fumbled bool
+	// better tells that Kafka stores a header that lies where ours does not.
+	better bool
 }
 
 func (h hostile) kind() string {
@@ -271,6 +273,10 @@ func hostiles() []hostile {
 		{name: "a good batch", topic: "append-time", blob: func(ms int64) []byte { return build(ms) }},
 		{name: "a good batch, zstd", topic: "append-time", blob: func(ms int64) []byte { return build(ms, codec(compress.Zstd)) }},
 		{name: "append time claimed", blob: forge(put16(posAttributes, bitLogAppendTime))},
+		{name: "append time claimed, and a later one than any record's", blob: forge(func(b Batch) {
+			put16(posAttributes, bitLogAppendTime)(b)
+			put64(posMaxTimestamp, b.MaxTimestampMs()+500)(b)
+		}), better: true},
 		{name: "append time claimed, long ago", topic: "narrow", blob: forge(func(b Batch) {
 			put16(posAttributes, bitLogAppendTime)(b)
 			put64(posMaxTimestamp, 5)(b)
