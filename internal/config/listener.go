@@ -64,7 +64,7 @@ func (b *Broker) resolveListeners() ([]Listener, []error) {
 				"have one IPv4 and one IPv6 address"))
 		}
 		l.Security = protocol
-		l.Controller = slices.Contains(b.resolved["controller.listener.names"].list, l.Name)
+		l.Controller = slices.Contains(b.controllerListeners(), l.Name)
 		listeners = append(listeners, l)
 	}
 	if len(faults) == 0 {
@@ -132,7 +132,7 @@ func (b *Broker) checkInterBroker(listeners []Listener) error {
 // InterBrokerListener returns the name of the listener that other brokers connect to.
 func (b *Broker) InterBrokerListener() string {
 	if v := b.resolved["inter.broker.listener.name"]; !v.null {
-		return v.text
+		return strings.ToUpper(v.text)
 	}
 	return b.resolved["security.inter.broker.protocol"].text
 }
@@ -153,10 +153,16 @@ func (b *Broker) ControllerEndpoint() (name string, address Address) {
 		}
 		return l.Name, address
 	}
-	for _, l := range b.listeners {
-		return b.resolved["controller.listener.names"].list[0], Address{"127.0.0.1", l.Port + 1}
+	address = Address{"127.0.0.1", 9093}
+	if len(b.listeners) > 0 && b.listeners[0].Port > 0 {
+		address.Port = b.listeners[0].Port + 1
 	}
-	return b.resolved["controller.listener.names"].list[0], Address{"127.0.0.1", 9093}
+	return b.controllerListeners()[0], address
+}
+
+// controllerListeners returns the names of controller.listener.names, normalised as all listener names are.
+func (b *Broker) controllerListeners() []string {
+	return splitList(strings.ToUpper(b.resolved["controller.listener.names"].text))
 }
 
 // securityMap returns the protocol of each listener name. Names of controller listeners are PLAINTEXT without being mapped,
@@ -178,7 +184,7 @@ func (b *Broker) securityMap() (map[string]string, error) {
 	if b.IsSet(key) {
 		return protocols, nil
 	}
-	for _, name := range b.resolved["controller.listener.names"].list {
+	for _, name := range b.controllerListeners() {
 		if _, ok := protocols[name]; !ok {
 			protocols[name] = "PLAINTEXT"
 		}

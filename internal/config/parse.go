@@ -15,7 +15,12 @@ type Warning struct {
 	Message string
 }
 
-func (w Warning) String() string { return w.Origin + ": " + w.Message }
+func (w Warning) String() string {
+	if w.Origin == "" {
+		return w.Message
+	}
+	return w.Origin + ": " + w.Message
+}
 
 // Fault is a setting that the broker cannot start with.
 type Fault struct {
@@ -126,6 +131,11 @@ func fromSettings(settings []setting, faults []error) (*Broker, []Warning, error
 	b.single = b.alone()
 	b.resolveSingleNodeDefaults()
 	faults = append(faults, b.checkTogether()...)
+	faults = append(faults, b.checkSupported()...)
+	for _, w := range b.warnNotRun() {
+		w.Origin = last[w.Name].origin
+		warnings = append(warnings, w)
+	}
 	if len(faults) > 0 {
 		for i, err := range faults {
 			if f, ok := errors.AsType[*Fault](err); ok && f.Origin == "" {

@@ -76,7 +76,10 @@ type Topic struct {
 // static, then defaults. dynamicBroker is what [MergeDynamic] returns. Values that do not parse are passed over.
 func (b *Broker) Topic(dynamicBroker, topicOverrides map[string]string) Topic {
 	var t Topic
-	r := topicResolver{b.With(Dynamic{Node: dynamicBroker}), topicOverrides}
+	r := topicResolver{b, topicOverrides}
+	if len(dynamicBroker) > 0 {
+		r.broker = b.With(Dynamic{Node: dynamicBroker})
+	}
 	for _, item := range r.value("cleanup.policy").list {
 		t.CleanupCompact = t.CleanupCompact || item == "compact"
 		t.CleanupDelete = t.CleanupDelete || item == "delete"
