@@ -303,6 +303,9 @@ func (m *Manager) look() {
 			continue
 		}
 		for _, f := range list {
+			if f.Topic == meta.ClusterMetadataTopic {
+				continue // the quorum's
+			}
 			m.found[f.TopicPartition] = foundLog{d, f.TopicID}
 		}
 	}

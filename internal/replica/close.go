@@ -21,7 +21,8 @@ func (m *Manager) Stop() {
 }
 
 // Close stops, makes everything durable, writes the producer snapshots and checkpoints, and marks each log directory as cleanly
-// closed. When ctx ends first, the rest is left to the next start, which recovers. Close is called once.
+// closed; the metadata log that lies in one of them must be closed before. When ctx ends first, the rest is left to the next
+// start, which recovers. Close is called once.
 func (m *Manager) Close(ctx context.Context) error {
 	m.Stop()
 	m.background.close()

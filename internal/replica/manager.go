@@ -107,7 +107,7 @@ func (m *Manager) find(id kafka.TopicID, name string, number int32) (*replica, e
 }
 
 func (t *table) topic(id kafka.TopicID, name string) (*topic, error) {
-	if id.IsZero() {
+	if id.IsZero() && name != "" {
 		return t.byName[name], kafka.UnknownTopicOrPartition
 	}
 	return t.byID[id], kafka.UnknownTopicId

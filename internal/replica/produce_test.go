@@ -261,7 +261,7 @@ func TestNothingIsAcknowledgedOrDeliveredBeforeItIsFlushed(t *testing.T) {
 	if ackedNone.Err != kafka.None {
 		t.Errorf("acks=0: %v", ackedNone.Err)
 	}
-	poll := w.readRequest(FetchRequest{MaxWaitMs: 60_000, MinBytes: 1, MaxBytes: 1 << 20, Partitions: []FetchPartition{at("t", 0, 1)}})
+	poll := w.readRequest(FetchRequest{ReplicaID: -1, MaxWaitMs: 60_000, MinBytes: 1, MaxBytes: 1 << 20, Partitions: []FetchPartition{at("t", 0, 1)}})
 	answer(t, entered)
 	none(t, acked)
 	none(t, ackedOne)
@@ -326,7 +326,7 @@ func TestFailedFlushTakesTheDirectoryOffline(t *testing.T) {
 			var polls []<-chan []fetched
 			for i := range 2 * partitions {
 				polls = append(polls, w.readRequest(FetchRequest{
-					MaxWaitMs: 60_000, MinBytes: 1, MaxBytes: 1 << 20, Partitions: []FetchPartition{at("t", i, 0)},
+					ReplicaID: -1, MaxWaitMs: 60_000, MinBytes: 1, MaxBytes: 1 << 20, Partitions: []FetchPartition{at("t", i, 0)},
 				}))
 			}
 			var parts []ProducePartition
@@ -432,7 +432,7 @@ func TestDurabilityOfTheOperatingSystemDoesNotWait(t *testing.T) {
 		<-leave
 		return nil
 	})
-	poll := w.readRequest(FetchRequest{MaxWaitMs: 60_000, MinBytes: 1, MaxBytes: 1 << 20, Partitions: []FetchPartition{at("t", 0, 0)}})
+	poll := w.readRequest(FetchRequest{ReplicaID: -1, MaxWaitMs: 60_000, MinBytes: 1, MaxBytes: 1 << 20, Partitions: []FetchPartition{at("t", 0, 0)}})
 	for i := range 4 {
 		if base := w.mustProduce("t", 0, plain("x")); base != kafka.Offset(i) {
 			t.Errorf("offset %d, want %d", base, i)

@@ -74,7 +74,7 @@ func (op *fetchOp) collect() bool {
 		if p := op.targets[i]; p != nil {
 			part := &op.req.Partitions[i]
 			// KIP-74: the first partition that has something gives at least one batch, whatever the limits.
-			p.read(part, op.req.Committed, min(int(part.MaxBytes), left), total == 0, r)
+			p.read(part, &op.req, min(int(part.MaxBytes), left), total == 0, r)
 		}
 		urgent = urgent || r.Err != kafka.None || r.Diverges
 		total += r.Chunk.Len
@@ -182,13 +182,13 @@ func (p *replica) changed(f *FetchPartition) bool {
 }
 
 // read fills r with what a consumer may see from f.Offset on: no more than maxBytes of whole batches, but one if atLeastOne.
-func (p *replica) read(f *FetchPartition, committed bool, maxBytes int, atLeastOne bool, r *FetchResult) {
-	if err := p.readInto(f, committed, maxBytes, atLeastOne, r); err != nil {
+func (p *replica) read(f *FetchPartition, req *FetchRequest, maxBytes int, atLeastOne bool, r *FetchResult) {
+	if err := p.readInto(f, req, maxBytes, atLeastOne, r); err != nil {
 		*r = failedFetch(p.failedRead(err))
 	}
 }
 
-func (p *replica) readInto(f *FetchPartition, committed bool, maxBytes int, atLeastOne bool, r *FetchResult) error {
+func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, atLeastOne bool, r *FetchResult) error {
 	if err := p.serves(); err != nil {
 		return err
 	}
@@ -198,6 +198,13 @@ func (p *replica) readInto(f *FetchPartition, committed bool, maxBytes int, atLe
 	}
 	if err := partition.CheckEpoch(f.CurrentLeaderEpoch, epoch); err != nil {
 		return err
+	}
+	if req.ReplicaID >= 0 {
+		// Nobody follows a partition whose only replica is this one: the asker's metadata is not ours.
+		if f.CurrentLeaderEpoch != kafka.NoEpoch {
+			return kafka.UnknownLeaderEpoch
+		}
+		return kafka.NotLeaderOrFollower
 	}
 	high := kafka.Offset(p.high.Load())
 	lastStable := min(high, kafka.Offset(p.lastStable.Load()))
@@ -213,7 +220,7 @@ func (p *replica) readInto(f *FetchPartition, committed bool, maxBytes int, atLe
 		return kafka.OffsetOutOfRange
 	}
 	bound := high
-	if committed {
+	if req.Committed {
 		bound = lastStable
 	}
 	if f.Offset >= bound || maxBytes <= 0 && !atLeastOne {

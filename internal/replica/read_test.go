@@ -60,7 +60,7 @@ func TestRule71FirstBatchOverTheLimits(t *testing.T) {
 	if got := w.fetch(one); len(got.bytes) < 500_000 || len(got.bytes) > 510_000 {
 		t.Errorf("partition_max_bytes=1: %d bytes, want the one batch", len(got.bytes))
 	}
-	rows := answer(t, w.readRequest(FetchRequest{MinBytes: 1, MaxBytes: 1, Partitions: []FetchPartition{at("t", 0, 0), at("t", 1, 0)}}))
+	rows := answer(t, w.readRequest(FetchRequest{ReplicaID: -1, MinBytes: 1, MaxBytes: 1, Partitions: []FetchPartition{at("t", 0, 0), at("t", 1, 0)}}))
 	if len(rows[0].bytes) == 0 || len(rows[1].bytes) != 0 {
 		t.Errorf("max_bytes=1: %d and %d bytes, want one batch of the first alone", len(rows[0].bytes), len(rows[1].bytes))
 	}
@@ -68,12 +68,12 @@ func TestRule71FirstBatchOverTheLimits(t *testing.T) {
 		t.Errorf("the second: %+v, want its watermark without an error", rows[1].FetchResult)
 	}
 	// The first partition is empty: the second one may go over.
-	rows = answer(t, w.readRequest(FetchRequest{MinBytes: 1, MaxBytes: 1, Partitions: []FetchPartition{at("t", 0, 2), at("t", 1, 0)}}))
+	rows = answer(t, w.readRequest(FetchRequest{ReplicaID: -1, MinBytes: 1, MaxBytes: 1, Partitions: []FetchPartition{at("t", 0, 2), at("t", 1, 0)}}))
 	if len(rows[0].bytes) != 0 || len(rows[1].bytes) == 0 {
 		t.Errorf("nothing in the first: %d and %d bytes, want a batch of the second", len(rows[0].bytes), len(rows[1].bytes))
 	}
 	// Later partitions get what is left of max_bytes.
-	rows = answer(t, w.readRequest(FetchRequest{MinBytes: 1, MaxBytes: 1_100_000, Partitions: []FetchPartition{at("t", 0, 0), at("t", 1, 0)}}))
+	rows = answer(t, w.readRequest(FetchRequest{ReplicaID: -1, MinBytes: 1, MaxBytes: 1_100_000, Partitions: []FetchPartition{at("t", 0, 0), at("t", 1, 0)}}))
 	if total := len(rows[0].bytes) + len(rows[1].bytes); total > 1_100_000 {
 		t.Errorf("max_bytes=1100000: %d bytes", total)
 	}
@@ -83,14 +83,14 @@ func TestRule72FetchWaitsForMinBytesOrTheDeadline(t *testing.T) {
 	w := newWorld(t)
 	w.topic("t", 2)
 	start := time.Now()
-	rows := answer(t, w.readRequest(FetchRequest{MaxWaitMs: 100, MinBytes: 1, MaxBytes: 100, Partitions: []FetchPartition{at("t", 0, 0)}}))
+	rows := answer(t, w.readRequest(FetchRequest{ReplicaID: -1, MaxWaitMs: 100, MinBytes: 1, MaxBytes: 100, Partitions: []FetchPartition{at("t", 0, 0)}}))
 	if waited := time.Since(start); waited < 90*time.Millisecond || len(rows[0].bytes) > 0 {
 		t.Errorf("idle: %d bytes after %v, want none after 100 ms", len(rows[0].bytes), waited)
 	}
 	for _, c := range []FetchRequest{
-		{MaxWaitMs: 60_000, MinBytes: 0, MaxBytes: 100, Partitions: []FetchPartition{at("t", 0, 0)}},
-		{MaxWaitMs: 0, MinBytes: 1, MaxBytes: 100, Partitions: []FetchPartition{at("t", 0, 0)}},
-		{MaxWaitMs: 60_000, MinBytes: 1, MaxBytes: 100},
+		{ReplicaID: -1, MaxWaitMs: 60_000, MinBytes: 0, MaxBytes: 100, Partitions: []FetchPartition{at("t", 0, 0)}},
+		{ReplicaID: -1, MaxWaitMs: 0, MinBytes: 1, MaxBytes: 100, Partitions: []FetchPartition{at("t", 0, 0)}},
+		{ReplicaID: -1, MaxWaitMs: 60_000, MinBytes: 1, MaxBytes: 100},
 	} {
 		answer(t, w.readRequest(c))
 	}
