@@ -49,6 +49,7 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong.`,
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFlags() }
 
 	root.AddCommand(
+		serveCommand(a),
 		topicCommand(a),
 		produceCommand(a),
 		consumeCommand(a),

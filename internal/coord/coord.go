@@ -46,7 +46,7 @@ type Options struct {
 	Group       group.Config
 	// RetentionCheck is how often expired offsets are looked for: offsets.retention.check.interval.ms.
 	RetentionCheck time.Duration
-	// CommitTimeout is how long an answer waits for its records to be committed: offset.commit.timeout.ms.
+	// CommitTimeout is how long an answer waits for its records to be committed: offsets.commit.timeout.ms.
 	CommitTimeout time.Duration
 	// LoadGrace is how long requests wait for a shard that loads before they are told COORDINATOR_LOAD_IN_PROGRESS: most
 	// loads are over sooner than a client would ask again.

@@ -257,7 +257,7 @@ func TestCommitThatIsNotCommittedInTimeIsNotKnown(t *testing.T) {
 			t.Errorf("fetch: %v, want NOT_COORDINATOR", r.Code)
 		}
 		if waited := time.Since(begun); waited != 5*time.Second {
-			t.Errorf("waited %v, want offset.commit.timeout.ms", waited)
+			t.Errorf("waited %v, want offsets.commit.timeout.ms", waited)
 		}
 		w.logs.release(nil)
 		synctest.Wait()

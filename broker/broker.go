@@ -1,0 +1,305 @@
+// Package broker turns a configuration into a running node: it puts the parts together, starts them in order and stops them in
+// order, and does nothing else.
+//
+// Start: open the log directories (format the first one where nothing is formatted yet), read the metadata log, listen, become
+// the quorum's leader and register, which opens the partitions and loads the coordinators, then accept connections. Close is
+// the same way back: answer what is parked, stop accepting, flush, mark the directories as cleanly closed.
+package broker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/api"
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/config"
+	"github.com/raftsman/raftsman/internal/coord"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/quorum"
+	"github.com/raftsman/raftsman/internal/replica"
+	"github.com/raftsman/raftsman/internal/server"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// Config says how a node runs.
+type Config struct {
+	// Properties are what a server.properties says, by Kafka's names. Empty: a single node on 127.0.0.1:9092 and [::1]:9092
+	// with its data in ./raftsman-data.
+	Properties map[string]string
+	// Memory keeps everything in memory: nothing is written to disk, all is gone with the node.
+	Memory bool
+	// Log gets what the node has to say. nil: nothing.
+	Log *slog.Logger
+	// LogLevel is the level of Log, where an administrator may change it (BROKER_LOGGER configurations). nil: a level of its own
+	// that nobody reads.
+	LogLevel *slog.LevelVar
+
+	// The rest is for this module: a configuration parsed before, and another file system.
+	Parsed *config.Broker
+	FS     vfs.FS
+}
+
+// Node is a running broker.
+type Node struct {
+	config *config.Broker
+	log    *slog.Logger
+	fs     vfs.FS
+
+	dirs      []*commitlog.Dir
+	meta      *commitlog.Dir // the one of the metadata log
+	clusterID string
+	fresh     bool // formatted by this start
+
+	quorum   *quorum.Node
+	replicas *replica.Manager
+	coord    *coord.Coordinator
+	server   *server.Server
+
+	listeners []server.Listener
+
+	ended chan struct{} // closed when the node gave up by itself
+	once  sync.Once     // guards closing of ended
+	cause error         // of the end, set before ended is closed
+}
+
+// Start starts a node and returns when it serves. ctx bounds the start alone.
+func Start(ctx context.Context, c Config) (node *Node, err error) {
+	n := &Node{config: c.Parsed, log: c.Log, fs: c.FS, ended: make(chan struct{})}
+	if n.config == nil {
+		if n.config, err = config.NewBroker(c.Properties); err != nil {
+			return nil, err
+		}
+	}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	switch {
+	case n.fs == nil && c.Memory:
+		n.fs = vfs.NewMemory()
+	case n.fs == nil:
+		n.fs = vfs.OS()
+	}
+	// Whatever a step that fails leaves behind is undone by the steps before it.
+	var undo []func()
+	defer func() {
+		if err == nil {
+			return
+		}
+		for i := len(undo) - 1; i >= 0; i-- {
+			undo[i]()
+		}
+	}()
+	if err := n.openDirs(); err != nil {
+		return nil, err
+	}
+	undo = append(undo, n.abandonDirs)
+	if err := n.openQuorum(); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { _ = n.quorum.Close() })
+	if err := n.listen(); err != nil {
+		return nil, err
+	}
+	undo = append(undo, n.closeListeners)
+	n.build(c.LogLevel)
+	undo = append(undo, func() {
+		n.coord.Close(ctx)
+		// The directories are left as after a crash: what was not flushed is recovered next time.
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = n.replicas.Close(gone)
+	})
+	if err := n.quorum.Start(ctx, n.registration()); err != nil {
+		return nil, err
+	}
+	n.server.Serve(n.listeners...)
+	return n, nil
+}
+
+// openQuorum reads the metadata log.
+func (n *Node) openQuorum() (err error) {
+	b := n.config
+	controllerName, controller := b.ControllerEndpoint()
+	var static []kafka.NodeID
+	for _, voter := range b.Voters() {
+		static = append(static, voter.ID)
+	}
+	n.quorum, err = quorum.Open(quorum.Options{
+		FS: n.fs, Dir: n.meta, NodeID: b.NodeID(), ClusterID: n.clusterID,
+		Controller:        meta.Endpoint{Name: controllerName, Host: controller.Host, Port: controller.Port, Security: "PLAINTEXT"},
+		StaticVoters:      static,
+		Configs:           api.ConfigRules(b, func() *meta.Image { return n.quorum.Image() }),
+		Partitions:        int32(b.Int("num.partitions")),
+		ReplicationFactor: int16(b.Int("default.replication.factor")),
+		MinISR:            strconv.Itoa(b.Int("min.insync.replicas")),
+		SegmentBytes:      b.Int("metadata.log.segment.bytes"),
+		SegmentMs:         b.Int64("metadata.log.segment.ms"),
+		SnapshotBytes:     b.Int64("metadata.log.max.record.bytes.between.snapshots"),
+		SnapshotMs:        b.Int64("metadata.log.max.snapshot.interval.ms"),
+		RetentionBytes:    b.Int64("metadata.max.retention.bytes"),
+		RetentionMs:       b.Int64("metadata.max.retention.ms"),
+		Log:               n.log,
+	})
+	return err
+}
+
+// build makes the parts above the metadata and connects them.
+func (n *Node) build(level *slog.LevelVar) {
+	b := n.config
+	n.replicas = replica.New(replica.Options{
+		NodeID: b.NodeID(), Dirs: n.dirs, Broker: b, Log: n.log, OnDirFailure: n.dirFailed,
+	})
+	n.coord = coord.New(coord.Options{
+		NodeID: b.NodeID(), Partitions: n.replicas, Image: n.quorum.Image, CreateTopic: n.createInternalTopic,
+		Group:          groupConfig(b),
+		RetentionCheck: b.Duration("offsets.retention.check.interval.ms"),
+		CommitTimeout:  b.Duration("offsets.commit.timeout.ms"),
+		LoadGrace:      time.Second,
+		BatchBytesMax:  b.Int("message.max.bytes"),
+		Log:            n.log, Now: time.Now, Random: random,
+	})
+	n.quorum.Watch(n.replicas.Apply)
+	n.quorum.Watch(n.coord.Apply)
+	handler := api.New(n.log)
+	handler.NodeID = b.NodeID()
+	handler.Config = b
+	handler.ClusterID = n.ClusterID
+	handler.Features = n.features
+	handler.Quorum = n.quorum
+	handler.Replicas = n.replicas
+	handler.Fetches = api.NewFetchSessions(b.Int("max.incremental.fetch.session.cache.slots"))
+	handler.Coord = n.coord
+	if level != nil {
+		handler.LogLevel = level
+	}
+	n.server = server.New(serverConfig(b, n.log), handler)
+}
+
+// Close stops the node: parked requests are answered, everything is flushed, and the directories are marked as cleanly closed.
+// When ctx ends first, the rest is left for recovery at the next start. Close is called once.
+func (n *Node) Close(ctx context.Context) error {
+	var failed []error
+	n.coord.Close(ctx)
+	n.replicas.Stop()
+	if err := n.server.Shutdown(ctx); err != nil {
+		failed = append(failed, fmt.Errorf("close connections: %w", err))
+	}
+	if err := n.quorum.Close(); err != nil {
+		failed = append(failed, fmt.Errorf("close metadata log: %w", err))
+	}
+	if err := n.replicas.Close(ctx); err != nil {
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+// Ended is closed when the node can't go on: the metadata log's directory failed, or the last log directory. Err then says
+// why, and all that is left is Close.
+func (n *Node) Ended() <-chan struct{} { return n.ended }
+
+// Err returns why Ended is closed.
+func (n *Node) Err() error {
+	select {
+	case <-n.ended:
+		return n.cause
+	default:
+		return nil
+	}
+}
+
+func (n *Node) dirFailed(path string, left int, cause error) {
+	if left > 0 && path != n.meta.Path() {
+		return
+	}
+	n.once.Do(func() {
+		n.cause = fmt.Errorf("log directory %s failed: %w", path, cause)
+		close(n.ended)
+	})
+}
+
+// ClusterID is the id of the cluster, 22 characters, made when its first directory was formatted.
+func (n *Node) ClusterID() string { return n.clusterID }
+
+// Fresh tells whether this start formatted the data directory.
+func (n *Node) Fresh() bool { return n.fresh }
+
+// Addrs returns the addresses that the node listens on for clients.
+func (n *Node) Addrs() []net.Addr {
+	var addrs []net.Addr
+	for _, l := range n.listeners {
+		addrs = append(addrs, l.Addr())
+	}
+	return addrs
+}
+
+// features are the feature levels that clients may build on. Those of requests that are not served yet are left out: a client
+// that saw transaction.version would use transactions.
+func (n *Node) features() api.Features {
+	image := n.quorum.Image()
+	f := api.Features{Epoch: int64(image.Offset())}
+	for _, feature := range meta.SupportedFeatures() {
+		if !served(feature.Name) {
+			continue
+		}
+		f.Supported = append(f.Supported, api.SupportedFeature{Name: feature.Name, Min: feature.Min, Max: feature.Max})
+		if level := image.Features()[feature.Name]; level > 0 {
+			f.Finalized = append(f.Finalized, api.FinalizedFeature{Name: feature.Name, Level: level})
+		}
+	}
+	return f
+}
+
+func served(feature string) bool {
+	return feature == meta.MetadataVersion || feature == meta.KRaftVersion || feature == meta.ELRVersion
+}
+
+// createInternalTopic creates a coordinator's topic with the settings that Kafka gives it.
+func (n *Node) createInternalTopic(ctx context.Context, name string) error {
+	b := n.config
+	compact, keep, segment := "compact", "producer", strconv.Itoa(b.Int("offsets.topic.segment.bytes"))
+	results, err := n.quorum.CreateTopics(ctx, meta.CreateTopics{Topics: []meta.NewTopic{{
+		Name: name, Partitions: int32(b.Int("offsets.topic.num.partitions")), ReplicationFactor: int16(b.Int("offsets.topic.replication.factor")),
+		Configs: []meta.ConfigValue{{Name: "cleanup.policy", Value: &compact}, {Name: "compression.type", Value: &keep}, {Name: "segment.bytes", Value: &segment}},
+	}}})
+	if err != nil {
+		return err
+	}
+	if err := results[0].Err; err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
+		return err
+	}
+	return nil
+}
+
+// registration tells the cluster about this node.
+func (n *Node) registration() meta.Registration {
+	r := meta.Registration{ID: n.config.NodeID(), Incarnation: kafka.NewUUID(random), Endpoints: n.endpoints()}
+	if rack := n.config.String("broker.rack"); rack != "" {
+		r.Rack = &rack
+	}
+	for _, dir := range n.dirs {
+		r.LogDirs = append(r.LogDirs, dir.ID())
+		r.Unclean = r.Unclean || !n.fresh && !dir.WasClean()
+	}
+	return r
+}
+
+func random(p []byte) {
+	_, _ = rand.Read(p) // never fails: the standard library ends the process first
+}
+
+// hostOr returns host, or other where it is empty or every address.
+func hostOr(host, other string) string {
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return other
+	}
+	return cmp.Or(host, other)
+}

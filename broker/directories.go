@@ -1,0 +1,150 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/quorum"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// openDirs opens the log directories, formatting them first where this node is the whole of a new cluster.
+func (n *Node) openDirs() error {
+	paths := slices.Clone(n.config.LogDirs())
+	if metadata := n.config.MetadataLogDir(); !slices.Contains(paths, metadata) {
+		paths = append(paths, metadata)
+	}
+	var blank []string
+	for _, path := range paths {
+		properties, err := commitlog.ReadMetaProperties(n.fs, path)
+		switch {
+		case errors.Is(err, commitlog.ErrNotFormatted):
+			blank = append(blank, path)
+		case err != nil:
+			return fmt.Errorf("log directory %s: %w", path, err)
+		default:
+			if err := n.belongs(path, properties); err != nil {
+				return err
+			}
+		}
+	}
+	if len(blank) > 0 {
+		if err := n.format(paths, blank); err != nil {
+			return err
+		}
+	}
+	for _, path := range paths {
+		dir, err := commitlog.OpenDir(n.fs, path, random)
+		if err != nil {
+			n.abandonDirs()
+			return openError(path, err)
+		}
+		n.dirs = append(n.dirs, dir)
+		if path == n.config.MetadataLogDir() {
+			n.meta = dir
+		}
+	}
+	n.clusterID = n.meta.Meta().ClusterID
+	return nil
+}
+
+// belongs checks that a formatted directory is this node's, of the same cluster as the others.
+func (n *Node) belongs(path string, p commitlog.MetaProperties) error {
+	if p.NodeID != n.config.NodeID() {
+		return fmt.Errorf("log directory %s belongs to node %d, and node.id is %d: set node.id=%d or give another directory",
+			path, p.NodeID, n.config.NodeID(), p.NodeID)
+	}
+	if n.clusterID != "" && p.ClusterID != n.clusterID {
+		return fmt.Errorf("log directory %s belongs to cluster %s, another one to cluster %s: take one of them out of log.dirs",
+			path, p.ClusterID, n.clusterID)
+	}
+	n.clusterID = p.ClusterID
+	return nil
+}
+
+// format makes blank directories into this node's. Only a node that is a whole cluster by itself does so, and only where no
+// directory is formatted: one that is blank among others may be a disk that was not mounted.
+func (n *Node) format(paths, blank []string) error {
+	if len(blank) < len(paths) {
+		return fmt.Errorf("log directory %s is not formatted, though others of log.dirs are: is its disk mounted? "+
+			"If it is a new one, take it out of log.dirs", blank[0])
+	}
+	if !n.config.SingleNode() {
+		return fmt.Errorf("log directory %s is not formatted, and other members of the quorum are configured: "+
+			"this build runs clusters of one node only; leave controller.quorum.voters and controller.quorum.bootstrap.servers to this node", blank[0])
+	}
+	for _, path := range blank {
+		if err := n.mustBeEmpty(path); err != nil {
+			return err
+		}
+	}
+	if n.clusterID = n.config.ClusterID(); n.clusterID == "" {
+		n.clusterID = kafka.NewUUID(random).String()
+	}
+	name, controller := n.config.ControllerEndpoint()
+	endpoint := meta.Endpoint{Name: name, Host: controller.Host, Port: controller.Port, Security: "PLAINTEXT"}
+	for _, path := range blank {
+		properties := commitlog.MetaProperties{ClusterID: n.clusterID, NodeID: n.config.NodeID(), ID: kafka.NewUUID(random)}
+		if err := n.fs.MkdirAll(path); err != nil {
+			return openError(path, err)
+		}
+		var err error
+		if path == n.config.MetadataLogDir() {
+			err = quorum.Format(n.fs, path, properties, endpoint, time.Now())
+		} else {
+			err = commitlog.FormatDir(n.fs, path, properties)
+		}
+		if err != nil {
+			return openError(path, err)
+		}
+	}
+	n.fresh = true
+	return nil
+}
+
+// mustBeEmpty refuses to make a log directory of a folder that holds something else.
+func (n *Node) mustBeEmpty(path string) error {
+	entries, err := n.fs.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return openError(path, err)
+	}
+	for _, entry := range entries {
+		switch name := entry.Name; name {
+		case "lost+found", ".lock", "__cluster_metadata-0": // of the file system, or of a format that was cut short
+		default:
+			return fmt.Errorf("%s holds %s and no meta.properties: not a log directory, and nothing was touched; give an empty or new one",
+				path, filepath.Join(path, name))
+		}
+	}
+	return nil
+}
+
+// openError says what to do about a directory that can't be used.
+func openError(path string, err error) error {
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return fmt.Errorf("log directory %s is in use by another process, a broker of Raftsman or Kafka: stop that one first, or give another directory", path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("log directory %s can't be written: %w; give one that this user owns (--data DIR)", path, err)
+	default:
+		return fmt.Errorf("log directory %s: %w", path, err)
+	}
+}
+
+// abandonDirs lets go of directories after a start that failed: what they hold is untouched, and recovered next time.
+func (n *Node) abandonDirs() {
+	for _, dir := range n.dirs {
+		_ = dir.Close(false, -1)
+	}
+	n.dirs = nil
+}

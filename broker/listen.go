@@ -1,0 +1,148 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/config"
+	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/server"
+)
+
+// listen opens the sockets. Nobody is accepted before the node can serve.
+func (n *Node) listen() error {
+	for _, l := range n.config.Listeners() {
+		if l.Controller {
+			n.log.Info("controller listener is not opened: this node is its own quorum", "listener", l.String())
+			continue
+		}
+		address := net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port)))
+		socket, err := net.Listen("tcp", address)
+		switch {
+		case err == nil:
+			n.listeners = append(n.listeners, server.Listener{Listener: socket, Name: l.Name})
+		case !n.config.IsSet("listeners") && l.Host == "::1" && !errors.Is(err, syscall.EADDRINUSE):
+			n.log.Debug("no IPv6 on this machine", "listener", l.String(), "err", err)
+		default:
+			n.closeListeners()
+			return listenError(address, err)
+		}
+	}
+	if len(n.listeners) == 0 {
+		return errors.New("listeners has no listener for clients: add one, as listeners=PLAINTEXT://:9092")
+	}
+	return nil
+}
+
+// listenError says what to do about an address that can't be had.
+func listenError(address string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("port in use: something listens on %s already; stop it, or choose another address (--listen HOST:PORT)", address)
+	case errors.Is(err, os.ErrPermission):
+		return fmt.Errorf("not allowed to listen on %s: ports below 1024 are for root; choose another (--listen HOST:PORT)", address)
+	default:
+		return fmt.Errorf("listen on %s: %w", address, err)
+	}
+}
+
+func (n *Node) closeListeners() {
+	for _, l := range n.listeners {
+		_ = l.Close()
+	}
+}
+
+// endpoints are what the node registers: what is advertised, or else where it listens, once for each listener's name.
+func (n *Node) endpoints() []meta.Endpoint {
+	var endpoints []meta.Endpoint
+	named := map[string]bool{}
+	for _, l := range n.config.Listeners() {
+		if l.Controller || named[l.Name] {
+			continue
+		}
+		for _, open := range n.listeners {
+			if open.Name != l.Name || named[l.Name] {
+				continue
+			}
+			named[l.Name] = true
+			e := meta.Endpoint{Name: l.Name, Host: l.Advertised.Host, Port: l.Advertised.Port, Security: l.Security}
+			if e.Host == "" {
+				e.Host = hostOr(l.Host, "localhost")
+			}
+			if e.Port == 0 {
+				if addr, ok := open.Addr().(*net.TCPAddr); ok {
+					e.Port = uint16(addr.Port)
+				}
+			}
+			endpoints = append(endpoints, e)
+		}
+	}
+	return endpoints
+}
+
+func serverConfig(b *config.Broker, log *slog.Logger) server.Config {
+	c := server.Config{
+		RequestBytesMax:     b.Int("socket.request.max.bytes"),
+		IdleMax:             b.Duration("connections.max.idle.ms"),
+		ConnectionsMax:      b.Int("max.connections"),
+		ConnectionsPerIPMax: b.Int("max.connections.per.ip"),
+		ConnectionsPerIP:    map[netip.Addr]int{},
+		Log:                 log,
+	}
+	if b.IsSet("socket.send.buffer.bytes") {
+		c.SendBufferBytes = b.Int("socket.send.buffer.bytes")
+	}
+	if b.IsSet("socket.receive.buffer.bytes") {
+		c.ReceiveBufferBytes = b.Int("socket.receive.buffer.bytes")
+	}
+	for _, item := range strings.Split(b.String("max.connections.per.ip.overrides"), ",") {
+		host, limit, _ := strings.Cut(item, ":")
+		count, err := strconv.Atoi(strings.TrimSpace(limit))
+		if err != nil {
+			continue
+		}
+		for _, ip := range addresses(strings.TrimSpace(host)) {
+			c.ConnectionsPerIP[ip] = count
+		}
+	}
+	return c
+}
+
+// addresses returns those of a host, none if it is not known.
+func addresses(host string) []netip.Addr {
+	ips, err := net.LookupIP(host)
+	if err != nil {
+		return nil
+	}
+	var all []netip.Addr
+	for _, ip := range ips {
+		if a, ok := netip.AddrFromSlice(ip); ok {
+			all = append(all, a.Unmap())
+		}
+	}
+	return all
+}
+
+// newMemberJoinTimeout is Kafka's: a new member's JoinGroup that is parked for longer belongs to a client that is gone.
+const newMemberJoinTimeout = 5 * time.Minute
+
+func groupConfig(b *config.Broker) group.Config {
+	return group.Config{
+		SessionTimeoutMin:     b.Duration("group.min.session.timeout.ms"),
+		SessionTimeoutMax:     b.Duration("group.max.session.timeout.ms"),
+		InitialRebalanceDelay: b.Duration("group.initial.rebalance.delay.ms"),
+		MembersMax:            b.Int("group.max.size"),
+		OffsetMetadataMax:     b.Int("offset.metadata.max.bytes"),
+		OffsetsRetention:      b.Duration("offsets.retention.minutes"),
+		NewMemberJoinTimeout:  newMemberJoinTimeout,
+	}
+}

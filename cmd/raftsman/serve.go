@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/raftsman/raftsman/broker"
+	"github.com/raftsman/raftsman/internal/config"
+)
+
+// stopLimit is how long a node may take to stop in order.
+const stopLimit = 5 * time.Second
+
+// serveFlags are what `raftsman serve` is told beside the file.
+type serveFlags struct {
+	overrides []string
+	data      string
+	listen    []string
+	level     string
+	format    string
+}
+
+func serveCommand(a *app) *cobra.Command {
+	var flags serveFlags
+	c := &cobra.Command{
+		Use:   "serve [server.properties]",
+		Short: "Run a broker",
+		Long: `Run a broker.
+
+With nothing given it serves on 127.0.0.1 and ::1, port 9092, and keeps its data in ./raftsman-data, which it formats when it is
+new. Kafka's server.properties and the KAFKA_* variables of Kafka's image configure it; --override beats both.
+
+SIGTERM and SIGINT stop it in order, within 5 seconds; a second signal ends it at once.`,
+		Example: `  raftsman serve
+  raftsman serve --data /var/lib/raftsman --listen 0.0.0.0:9092
+  raftsman serve server.properties --override log.retention.hours=24`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			parsed, warnings, err := a.readConfig(args, flags)
+			if err != nil {
+				return err
+			}
+			return a.serve(c.Context(), parsed, warnings, flags)
+		},
+	}
+	f := c.Flags()
+	f.StringArrayVar(&flags.overrides, "override", nil, "a setting that beats file and environment, as key=value; may be given again")
+	f.StringVar(&flags.data, "data", "", "directory of the data (log.dirs)")
+	f.StringArrayVar(&flags.listen, "listen", nil, "address to listen on, as HOST:PORT (listeners); may be given again")
+	f.StringVar(&flags.level, "log-level", "info", "what is logged: debug, info, warn or error")
+	f.StringVar(&flags.format, "log-format", "text", "form of the log: text or json")
+	completeFlag(c, "log-level", "debug", "info", "warn", "error")
+	completeFlag(c, "log-format", "text", "json")
+	return c
+}
+
+// readConfig reads the file that args name, the environment and the flags.
+func (a *app) readConfig(args []string, flags serveFlags) (*config.Broker, []config.Warning, error) {
+	properties := ""
+	if len(args) == 1 {
+		content, err := os.ReadFile(args[0])
+		if err != nil {
+			return nil, nil, fmt.Errorf("read configuration: %w", err)
+		}
+		properties = string(content)
+	}
+	overrides := flags.overrides
+	if flags.data != "" {
+		overrides = append(overrides, "log.dirs="+flags.data)
+	}
+	if len(flags.listen) > 0 {
+		listeners, err := listenersOf(flags.listen)
+		if err != nil {
+			return nil, nil, err
+		}
+		overrides = append(overrides, "listeners="+listeners)
+	}
+	parsed, warnings, err := config.Parse(properties, overrides, a.environ())
+	if err != nil {
+		return nil, nil, err
+	}
+	return parsed, warnings, nil
+}
+
+// environ returns the process's variables that configure a broker.
+func (a *app) environ() []string {
+	var variables []string
+	for _, v := range os.Environ() {
+		if strings.HasPrefix(v, "KAFKA_") || strings.HasPrefix(v, "CLUSTER_ID=") {
+			variables = append(variables, v)
+		}
+	}
+	return variables
+}
+
+// listenersOf turns addresses into the value of listeners: one listener, or several with names of their own where hosts of one
+// family repeat.
+func listenersOf(addresses []string) (string, error) {
+	var items []string
+	for i, address := range addresses {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return "", usagef("--listen %s: HOST:PORT is wanted, as 0.0.0.0:9092", address)
+		}
+		if strings.Contains(host, ":") {
+			host = "[" + host + "]"
+		}
+		name := "PLAINTEXT"
+		if i > 0 && len(addresses) > 2 {
+			return "", usagef("--listen may be given twice, once for IPv4 and once for IPv6; for more, set listeners in a server.properties")
+		}
+		items = append(items, name+"://"+host+":"+port)
+	}
+	return strings.Join(items, ","), nil
+}
+
+// serve runs a node until a signal or its own end.
+func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []config.Warning, flags serveFlags) error {
+	level := new(slog.LevelVar)
+	if err := level.UnmarshalText([]byte(flags.level)); err != nil {
+		return usagef("--log-level %s: debug, info, warn or error is wanted", flags.level)
+	}
+	log, err := newLog(a.err, flags.format, level)
+	if err != nil {
+		return err
+	}
+	for _, w := range warnings {
+		log.Warn(w.String())
+	}
+	began := time.Now()
+	node, err := broker.Start(ctx, broker.Config{Parsed: parsed, Log: log, LogLevel: level})
+	if err != nil {
+		return err
+	}
+	log.Info("serving", "node", parsed.NodeID(), "cluster", node.ClusterID(), "listeners", node.Addrs(), "log.dirs", parsed.LogDirs(), "after", time.Since(began).Round(time.Millisecond))
+	a.greet(node, parsed)
+
+	var cause error
+	select {
+	case <-ctx.Done():
+		log.Info("stopping")
+	case <-node.Ended():
+		cause = node.Err()
+		log.Error("the node can't go on and stops", "err", cause)
+	}
+	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer cancel()
+	second := make(chan os.Signal, 1)
+	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(second)
+	done := make(chan error, 1)
+	go func() { done <- node.Close(stopped) }()
+	select {
+	case err := <-done:
+		if err := errors.Join(cause, err); err != nil {
+			return err
+		}
+		log.Info("stopped", "clean", true)
+		return nil
+	case <-second:
+		return errors.New("stopped at the second signal; what was not flushed is recovered at the next start")
+	}
+}
+
+// greet tells a person how to go on.
+func (a *app) greet(node *broker.Node, parsed *config.Broker) {
+	address := node.Addrs()[0].String()
+	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
+		address = net.JoinHostPort("localhost", port)
+	}
+	fresh := ""
+	if node.Fresh() {
+		fresh = " (new)"
+	}
+	fmt.Fprintf(a.out, `Raftsman serves Kafka's protocol on %s, data in %s%s.
+
+  bootstrap.servers=%s
+  raftsman topic create hello && echo hi | raftsman produce hello && raftsman consume hello --exit
+
+Press Ctrl+C to stop.
+`, address, strings.Join(parsed.LogDirs(), ", "), fresh, address)
+}
+
+func newLog(w io.Writer, format string, level slog.Leveler) (*slog.Logger, error) {
+	options := &slog.HandlerOptions{Level: level}
+	switch format {
+	case "text":
+		return slog.New(slog.NewTextHandler(w, options)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, options)), nil
+	}
+	return nil, usagef("--log-format %s: text or json is wanted", format)
+}

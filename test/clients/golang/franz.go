@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+type franz struct{ bootstrap []string }
+
+func (f franz) create(ctx context.Context, topic string, partitions int) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap...))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	response, err := kadm.NewClient(cl).CreateTopic(ctx, int32(partitions), -1, nil, topic)
+	return errors.Join(err, response.Err)
+}
+
+func (f franz) produce(ctx context.Context, topic, codec string, records []keyValue) error {
+	codecs := map[string]kgo.CompressionCodec{
+		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap...), kgo.ProducerBatchCompression(codecs[codec]), kgo.ProducerLinger(5*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	batch := make([]*kgo.Record, 0, len(records))
+	for _, r := range records {
+		batch = append(batch, &kgo.Record{Topic: topic, Key: r.key, Value: r.value})
+	}
+	for _, result := range cl.ProduceSync(ctx, batch...) {
+		if result.Err != nil {
+			return result.Err
+		}
+		printRecord(result.Record.Key, nil, int(result.Record.Partition), result.Record.Offset)
+	}
+	return nil
+}
+
+func (f franz) consume(ctx context.Context, group, topic string, count int) error {
+	assigned := map[int]bool{}
+	report := func() {
+		partitions := []int{}
+		for p := range assigned {
+			partitions = append(partitions, p)
+		}
+		printAssigned(partitions)
+	}
+	cl, err := kgo.NewClient(
+		kgo.SeedBrokers(f.bootstrap...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(500*time.Millisecond),
+		kgo.BlockRebalanceOnPoll(),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, added map[string][]int32) {
+			for _, p := range added[topic] {
+				assigned[int(p)] = true
+			}
+			report()
+		}),
+		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) {
+			for _, p := range gone[topic] {
+				delete(assigned, int(p))
+			}
+		}),
+	)
+	if err != nil {
+		return err
+	}
+	defer cl.CloseAllowingRebalance()
+	for seen := 0; (count == 0 || seen < count) && ctx.Err() == nil; {
+		fetches := cl.PollRecords(ctx, 500)
+		for _, failure := range fetches.Errors() {
+			if ctx.Err() == nil {
+				return fmt.Errorf("fetch %s-%d: %w", failure.Topic, failure.Partition, failure.Err)
+			}
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			printRecord(r.Key, r.Value, int(r.Partition), r.Offset)
+			seen++
+		})
+		if err := cl.CommitUncommittedOffsets(context.WithoutCancel(ctx)); err != nil {
+			return fmt.Errorf("commit: %w", err)
+		}
+		cl.AllowRebalance()
+	}
+	return nil
+}

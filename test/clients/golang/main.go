@@ -1,0 +1,110 @@
+// Command golang runs one of Go's Kafka clients as its users write it, for the client tests:
+//
+//	golang LIBRARY create TOPIC PARTITIONS
+//	golang LIBRARY produce TOPIC CODEC FIRST COUNT KEYS
+//	golang LIBRARY consume GROUP TOPIC COUNT        (0: until SIGTERM)
+//
+// LIBRARY is franz, sarama or kafkago. It prints one JSON object a line: {key, partition, offset}, {key, value, partition,
+// offset} or {assigned: [partitions]}.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// client is what each library's file provides.
+type client interface {
+	create(ctx context.Context, topic string, partitions int) error
+	produce(ctx context.Context, topic, codec string, records []keyValue) error
+	consume(ctx context.Context, group, topic string, count int) error
+}
+
+type keyValue struct{ key, value []byte }
+
+type line struct {
+	Key       *string `json:"key,omitempty"`
+	Value     *string `json:"value,omitempty"`
+	Partition int     `json:"partition"`
+	Offset    int64   `json:"offset"`
+}
+
+var printing sync.Mutex
+
+func printRecord(key, value []byte, partition int, offset int64) {
+	out := line{Partition: partition, Offset: offset}
+	if key != nil {
+		text := string(key)
+		out.Key = &text
+	}
+	if value != nil {
+		text := string(value)
+		out.Value = &text
+	}
+	printLine(out)
+}
+
+func printAssigned(partitions []int) {
+	printLine(map[string][]int{"assigned": partitions})
+}
+
+func printLine(value any) {
+	printing.Lock()
+	defer printing.Unlock()
+	if err := json.NewEncoder(os.Stdout).Encode(value); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func main() {
+	bootstrap := strings.Split(os.Getenv("BOOTSTRAP"), ",")
+	clients := map[string]client{
+		"franz":   franz{bootstrap},
+		"sarama":  saramaClient{bootstrap},
+		"kafkago": kafkaGo{bootstrap},
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	if err := run(ctx, clients[os.Args[1]], os.Args[2], os.Args[3:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, c client, command string, args []string) error {
+	switch command {
+	case "create":
+		return c.create(ctx, args[0], number(args[1]))
+	case "produce":
+		first, count, keys := number(args[2]), number(args[3]), number(args[4])
+		records := make([]keyValue, 0, count)
+		for i := first; i < first+count; i++ {
+			record := keyValue{value: fmt.Appendf(nil, "value-%d", i)}
+			if keys > 0 {
+				record.key = fmt.Appendf(nil, "key-%d", i%keys)
+			}
+			records = append(records, record)
+		}
+		return c.produce(ctx, args[0], args[1], records)
+	case "consume":
+		return c.consume(ctx, args[0], args[1], number(args[2]))
+	}
+	return fmt.Errorf("unknown command %s", command)
+}
+
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	return n
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"hash"
+	"time"
+
+	"github.com/IBM/sarama"
+)
+
+type saramaClient struct{ bootstrap []string }
+
+func (s saramaClient) config() *sarama.Config {
+	config := sarama.NewConfig()
+	config.Version = sarama.V4_1_0_0
+	config.Producer.Return.Successes = true
+	config.Producer.RequiredAcks = sarama.WaitForAll
+	config.Producer.Idempotent = true
+	config.Net.MaxOpenRequests = 1
+	config.Producer.Partitioner = sarama.NewCustomHashPartitioner(func() hash.Hash32 { return new(murmur2) })
+	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	config.Consumer.Offsets.AutoCommit.Enable = false
+	config.Consumer.Group.Session.Timeout = 6 * time.Second
+	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
+	return config
+}
+
+func (s saramaClient) create(_ context.Context, topic string, partitions int) error {
+	admin, err := sarama.NewClusterAdmin(s.bootstrap, s.config())
+	if err != nil {
+		return err
+	}
+	err = admin.CreateTopic(topic, &sarama.TopicDetail{NumPartitions: int32(partitions), ReplicationFactor: 1}, false)
+	return errors.Join(err, admin.Close())
+}
+
+func (s saramaClient) produce(_ context.Context, topic, codec string, records []keyValue) error {
+	config := s.config()
+	config.Producer.Compression = map[string]sarama.CompressionCodec{
+		"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy,
+		"lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD,
+	}[codec]
+	producer, err := sarama.NewSyncProducer(s.bootstrap, config)
+	if err != nil {
+		return err
+	}
+	messages := make([]*sarama.ProducerMessage, 0, len(records))
+	for _, r := range records {
+		message := &sarama.ProducerMessage{Topic: topic, Value: sarama.ByteEncoder(r.value)}
+		if r.key != nil {
+			message.Key = sarama.ByteEncoder(r.key)
+		}
+		messages = append(messages, message)
+	}
+	if err := producer.SendMessages(messages); err != nil {
+		return errors.Join(err, producer.Close())
+	}
+	for i, message := range messages {
+		printRecord(records[i].key, nil, int(message.Partition), message.Offset)
+	}
+	return producer.Close()
+}
+
+func (s saramaClient) consume(ctx context.Context, group, topic string, count int) error {
+	consumer, err := sarama.NewConsumerGroup(s.bootstrap, group, s.config())
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	records := make(chan struct{})
+	go func() {
+		for seen := 1; ; seen++ {
+			select {
+			case <-records:
+			case <-ctx.Done():
+				return
+			}
+			if seen == count {
+				stop()
+				return
+			}
+		}
+	}()
+	for ctx.Err() == nil {
+		if err := consumer.Consume(ctx, []string{topic}, saramaHandler{topic, records}); err != nil {
+			return errors.Join(err, consumer.Close())
+		}
+	}
+	return consumer.Close()
+}
+
+type saramaHandler struct {
+	topic string
+	seen  chan<- struct{}
+}
+
+func (h saramaHandler) Setup(session sarama.ConsumerGroupSession) error {
+	partitions := []int{}
+	for _, p := range session.Claims()[h.topic] {
+		partitions = append(partitions, int(p))
+	}
+	printAssigned(partitions)
+	return nil
+}
+
+func (h saramaHandler) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+func (h saramaHandler) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for {
+		select {
+		case message, ok := <-claim.Messages():
+			if !ok {
+				return nil
+			}
+			printRecord(message.Key, message.Value, int(message.Partition), message.Offset)
+			session.MarkMessage(message, "")
+			session.Commit()
+			select {
+			case h.seen <- struct{}{}:
+			case <-session.Context().Done():
+				return nil
+			}
+		case <-session.Context().Done():
+			return nil
+		}
+	}
+}
+
+// murmur2 is the hash with which Java's client places keys; sarama's own default is another.
+type murmur2 struct{ data []byte }
+
+func (m *murmur2) Write(p []byte) (int, error) { m.data = append(m.data, p...); return len(p), nil }
+func (m *murmur2) Reset()                      { m.data = m.data[:0] }
+func (m *murmur2) Size() int                   { return 4 }
+func (m *murmur2) BlockSize() int              { return 4 }
+func (m *murmur2) Sum(b []byte) []byte {
+	h := m.Sum32()
+	return append(b, byte(h>>24), byte(h>>16), byte(h>>8), byte(h))
+}
+
+func (m *murmur2) Sum32() uint32 {
+	const mix = 0x5bd1e995
+	data, h := m.data, uint32(0x9747b28c)^uint32(len(m.data))
+	for ; len(data) >= 4; data = data[4:] {
+		k := uint32(data[0]) | uint32(data[1])<<8 | uint32(data[2])<<16 | uint32(data[3])<<24
+		k *= mix
+		k ^= k >> 24
+		h = h*mix ^ k*mix
+	}
+	for i := len(data) - 1; i >= 0; i-- {
+		h ^= uint32(data[i]) << (8 * i)
+	}
+	if len(data) > 0 {
+		h *= mix
+	}
+	h ^= h >> 13
+	h *= mix
+	return (h ^ h>>15) & 0x7fffffff
+}

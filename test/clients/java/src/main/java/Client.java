@@ -1,0 +1,118 @@
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.Future;
+import java.util.stream.Collectors;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/**
+ * The commands of the client tests: create TOPIC PARTITIONS, produce TOPIC CODEC FIRST COUNT KEYS, consume GROUP TOPIC COUNT
+ * (0: until SIGTERM). Prints one JSON object a line: {key, partition, offset}, {key, value, partition, offset} or
+ * {assigned: [partitions]}.
+ */
+public final class Client {
+    private static final String BOOTSTRAP = System.getenv("BOOTSTRAP");
+
+    public static void main(String[] args) throws Exception {
+        switch (args[0]) {
+            case "create" -> create(args[1], Integer.parseInt(args[2]));
+            case "produce" -> produce(args[1], args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4]), Integer.parseInt(args[5]));
+            case "consume" -> consume(args[1], args[2], Integer.parseInt(args[3]));
+            default -> throw new IllegalArgumentException(args[0]);
+        }
+    }
+
+    private static void create(String topic, int partitions) throws Exception {
+        try (Admin admin = Admin.create(Map.<String, Object>of("bootstrap.servers", BOOTSTRAP))) {
+            admin.createTopics(List.of(new NewTopic(topic, partitions, (short) 1))).all().get();
+        }
+    }
+
+    private static void produce(String topic, String codec, int first, int count, int keys) throws Exception {
+        Map<String, Object> config = new HashMap<>();
+        config.put("bootstrap.servers", BOOTSTRAP);
+        config.put("compression.type", codec);
+        config.put("linger.ms", 5);
+        List<String> sentKeys = new ArrayList<>();
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
+            for (int i = first; i < first + count; i++) {
+                String key = keys > 0 ? "key-" + i % keys : null;
+                sentKeys.add(key);
+                sent.add(producer.send(new ProducerRecord<>(topic, key, "value-" + i)));
+            }
+            producer.flush();
+        }
+        for (int i = 0; i < sent.size(); i++) {
+            RecordMetadata metadata = sent.get(i).get();
+            System.out.printf("{\"key\":%s,\"partition\":%d,\"offset\":%d}%n", quoted(sentKeys.get(i)), metadata.partition(), metadata.offset());
+        }
+    }
+
+    private static void consume(String group, String topic, int count) throws Exception {
+        Map<String, Object> config = new HashMap<>();
+        config.put("bootstrap.servers", BOOTSTRAP);
+        config.put("group.id", group);
+        config.put("auto.offset.reset", "earliest");
+        config.put("enable.auto.commit", false);
+        config.put("session.timeout.ms", 6000);
+        config.put("heartbeat.interval.ms", 500);
+        KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
+        Thread main = Thread.currentThread();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            consumer.wakeup();
+            try {
+                main.join(5000);
+            } catch (InterruptedException stop) {
+                Thread.currentThread().interrupt();
+            }
+        }));
+        consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
+            @Override public void onPartitionsRevoked(Collection<TopicPartition> partitions) { }
+
+            @Override public void onPartitionsAssigned(Collection<TopicPartition> added) {
+                System.out.println(consumer.assignment().stream().map(p -> "" + p.partition()).sorted()
+                    .collect(Collectors.joining(",", "{\"assigned\":[", "]}")));
+            }
+        });
+        int seen = 0;
+        try {
+            while (count == 0 || seen < count) {
+                int before = seen;
+                for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(200))) {
+                    if (count > 0 && seen >= count) {
+                        break;
+                    }
+                    System.out.printf("{\"key\":%s,\"value\":%s,\"partition\":%d,\"offset\":%d}%n",
+                        quoted(record.key()), quoted(record.value()), record.partition(), record.offset());
+                    seen++;
+                }
+                if (seen > before) {
+                    consumer.commitSync();
+                }
+            }
+        } catch (WakeupException stop) {
+            // SIGTERM: leave the group below
+        } finally {
+            consumer.close();
+        }
+    }
+
+    private static String quoted(String text) {
+        return text == null ? "null" : "\"" + text + "\"";
+    }
+}

@@ -1,0 +1,75 @@
+// One kafkajs program for the client tests:
+//   node client.js create TOPIC PARTITIONS
+//   node client.js produce TOPIC CODEC FIRST COUNT KEYS
+//   node client.js consume GROUP TOPIC COUNT        (0: until SIGTERM)
+// It prints one JSON object a line: {key, partition, offset} or {key, value, partition, offset} or {assigned: [partitions]}.
+const { Kafka, CompressionTypes, CompressionCodecs, logLevel } = require('kafkajs')
+const snappy = require('kafkajs-snappy')
+const LZ4 = require('@2l/kafkajs-lz4')
+const { ZstdCodec } = require('zstd-codec')
+
+CompressionCodecs[CompressionTypes.Snappy] = snappy
+CompressionCodecs[CompressionTypes.LZ4] = new LZ4().codec
+CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+  compress: async (encoder) => zstd((z) => z.compress(encoder.buffer, 3)),
+  decompress: async (buffer) => zstd((z) => z.decompress(buffer)),
+})
+
+function zstd (work) {
+  return new Promise((resolve, reject) => ZstdCodec.run((codec) => {
+    try { resolve(Buffer.from(work(new codec.Simple()))) } catch (error) { reject(error) }
+  }))
+}
+
+const codecs = {
+  none: CompressionTypes.None,
+  gzip: CompressionTypes.GZIP,
+  snappy: CompressionTypes.Snappy,
+  lz4: CompressionTypes.LZ4,
+  zstd: CompressionTypes.ZSTD,
+}
+
+const kafka = new Kafka({ clientId: 'client-test', brokers: process.env.BOOTSTRAP.split(','), logLevel: logLevel.ERROR })
+const print = (line) => process.stdout.write(JSON.stringify(line) + '\n')
+
+async function create (topic, partitions) {
+  const admin = kafka.admin()
+  await admin.connect()
+  await admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: Number(partitions) }] })
+  await admin.disconnect()
+}
+
+async function produce (topic, codec, first, count, keys) {
+  const producer = kafka.producer({ allowAutoTopicCreation: false })
+  await producer.connect()
+  for (let i = Number(first); i < Number(first) + Number(count); i++) {
+    const key = Number(keys) > 0 ? `key-${i % Number(keys)}` : null
+    const [sent] = await producer.send({ topic, compression: codecs[codec], acks: -1, messages: [{ key, value: `value-${i}` }] })
+    print({ key, partition: sent.partition, offset: Number(sent.baseOffset) })
+  }
+  await producer.disconnect()
+}
+
+async function consume (groupId, topic, count) {
+  const consumer = kafka.consumer({ groupId, sessionTimeout: 6000, heartbeatInterval: 500 })
+  let seen = 0
+  let stop
+  const stopped = new Promise((resolve) => { stop = resolve })
+  process.on('SIGTERM', () => stop())
+  consumer.on(consumer.events.GROUP_JOIN, (event) => print({ assigned: event.payload.memberAssignment[topic] || [] }))
+  await consumer.connect()
+  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  await consumer.run({
+    eachMessage: async ({ partition, message }) => {
+      print({ key: message.key && message.key.toString(), value: message.value.toString(), partition, offset: Number(message.offset) })
+      seen++
+      if (Number(count) > 0 && seen >= Number(count)) stop()
+    },
+  })
+  await stopped
+  await consumer.disconnect()
+}
+
+const [command, ...args] = process.argv.slice(2)
+const run = { create, produce, consume }[command]
+run(...args).then(() => process.exit(0), (error) => { console.error(error); process.exit(1) })

@@ -1,0 +1,36 @@
+"""What the Python client programs share: the commands of the client tests.
+
+    create TOPIC PARTITIONS
+    produce TOPIC CODEC FIRST COUNT KEYS
+    consume GROUP TOPIC COUNT          (0: until SIGTERM)
+
+Each prints one JSON object a line: {key, partition, offset}, {key, value, partition, offset} or {assigned: [partitions]}.
+"""
+
+import json
+import os
+import sys
+
+bootstrap = os.environ["BOOTSTRAP"]
+
+
+def printed(**line):
+    print(json.dumps(line), flush=True)
+
+
+def made(first, count, keys):
+    for i in range(first, first + count):
+        yield (f"key-{i % keys}".encode() if keys else None), f"value-{i}".encode()
+
+
+def main(create, produce, consume):
+    command, *args = sys.argv[1:]
+    if command == "create":
+        create(args[0], int(args[1]))
+    elif command == "produce":
+        topic, codec, first, count, keys = args
+        produce(topic, codec, made(int(first), int(count), int(keys)))
+    elif command == "consume":
+        consume(args[0], args[1], int(args[2]))
+    else:
+        raise SystemExit(f"unknown command {command}")

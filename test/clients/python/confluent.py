@@ -1,0 +1,79 @@
+"""confluent-kafka (librdkafka) as its users write it, driven by the client tests; see client.py for the commands."""
+
+import signal
+
+from client import bootstrap, main, printed
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+
+def create(topic, partitions):
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    futures = admin.create_topics([NewTopic(topic, partitions)])
+    for future in futures.values():
+        future.result()
+
+
+def produce(topic, codec, records):
+    producer = Producer({
+        "bootstrap.servers": bootstrap,
+        "compression.type": codec,
+        "partitioner": "murmur2_random",
+        "enable.idempotence": True,
+        "linger.ms": 5,
+    })
+    failures = []
+
+    def delivered(error, message):
+        if error is not None:
+            failures.append(error)
+            return
+        key = message.key()
+        printed(key=key and key.decode(), partition=message.partition(), offset=message.offset())
+
+    for key, value in records:
+        producer.produce(topic, key=key, value=value, on_delivery=delivered)
+    if producer.flush(30) or failures:
+        raise SystemExit(f"not delivered: {failures}")
+
+
+def consume(group, topic, count):
+    consumer = Consumer({
+        "bootstrap.servers": bootstrap,
+        "group.id": group,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": False,
+        "session.timeout.ms": 6000,
+        "heartbeat.interval.ms": 500,
+    })
+    running = True
+
+    def stop(*_):
+        nonlocal running
+        running = False
+
+    def assigned(_, partitions):
+        printed(assigned=sorted(p.partition for p in partitions))
+
+    signal.signal(signal.SIGTERM, stop)
+    consumer.subscribe([topic], on_assign=assigned)
+    seen = 0
+    while running:
+        message = consumer.poll(0.2)
+        if message is None:
+            continue
+        if message.error():
+            raise SystemExit(str(message.error()))
+        key = message.key()
+        printed(key=key and key.decode(), value=message.value().decode(), partition=message.partition(), offset=message.offset())
+        seen += 1
+        if count and seen >= count:
+            break
+        if not count:
+            consumer.commit(asynchronous=True)
+    if seen:
+        consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+main(create, produce, consume)

@@ -1,0 +1,203 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// library is one of the clients under test: how its program is run, and what it cannot do.
+type library struct {
+	name      string
+	command   []string
+	codecs    []string
+	noReports bool // the program does not print where a produced record went
+}
+
+var everyCodec = []string{"none", "gzip", "snappy", "lz4", "zstd"}
+
+func libraries(t testing.TB) []library {
+	t.Helper()
+	deps, err := filepath.Abs(".deps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(deps, "golang")); err != nil {
+		t.Fatalf("the clients are not installed: run `make clients` (%v)", err)
+	}
+	python := func(script string) []string { return []string{deps + "/python/bin/python", "clients/python/" + script} }
+	golang := func(name string) []string { return []string{deps + "/golang", name} }
+	return []library{
+		{name: "kafkajs", command: []string{"node", "clients/kafkajs/client.js"}, codecs: everyCodec},
+		{name: "java", command: []string{"java", "-XX:TieredStopAtLevel=1", "-cp", deps + "/java/*", "Client"}, codecs: everyCodec},
+		{name: "confluent-kafka", command: python("confluent.py"), codecs: everyCodec},
+		{name: "kafka-python", command: python("kafkapython.py"), codecs: everyCodec},
+		{name: "aiokafka", command: python("aio.py"), codecs: everyCodec},
+		{name: "franz-go", command: golang("franz"), codecs: everyCodec},
+		{name: "sarama", command: golang("sarama"), codecs: everyCodec},
+		{name: "kafka-go", command: golang("kafkago"), codecs: everyCodec},
+		{name: "kcat", command: []string{"clients/kcat.sh"}, codecs: everyCodec, noReports: true},
+	}
+}
+
+// report is a line that a client program prints.
+type report struct {
+	Key       *string `json:"key"`
+	Value     *string `json:"value"`
+	Partition int     `json:"partition"`
+	Offset    int64   `json:"offset"`
+	Assigned  []int   `json:"assigned"`
+}
+
+func (l library) run(t testing.TB, bootstrap string, args ...string) []report {
+	t.Helper()
+	command := append(slices.Clone(l.command), args...)
+	return reports(t, run(t, 60*time.Second, []string{"BOOTSTRAP=" + bootstrap}, command[0], command[1:]...))
+}
+
+// reports parses the record lines and drops those of assignments.
+func reports(t testing.TB, output string) []report {
+	t.Helper()
+	var all []report
+	lines(strings.NewReader(output), func(text string) {
+		var r report
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatalf("client printed %q: %v", text, err)
+		}
+		if r.Assigned == nil {
+			all = append(all, r)
+		}
+	})
+	return all
+}
+
+// TestClients has every client create a topic, produce with keys and without and with every codec it has, read it all in a
+// group, go on where the group stopped, and read it again in another group.
+func TestClients(t *testing.T) {
+	broker := target(t)
+	for _, lib := range libraries(t) {
+		t.Run(lib.name, func(t *testing.T) {
+			topic := fmt.Sprintf("client-%s-%d", lib.name, os.Getpid())
+			lib.run(t, broker, "create", topic, "3")
+			const keyed, keys = 30, 7
+			count := 0
+			placed := map[string]int{}
+			for _, codec := range lib.codecs {
+				sent := lib.run(t, broker, "produce", topic, codec, fmt.Sprint(count), fmt.Sprint(keyed), fmt.Sprint(keys))
+				count += keyed
+				if lib.noReports {
+					continue
+				}
+				if len(sent) != keyed {
+					t.Fatalf("%s: %d records acknowledged, want %d", codec, len(sent), keyed)
+				}
+				for _, r := range sent {
+					placed[*r.Key] = r.Partition
+				}
+			}
+			lib.run(t, broker, "produce", topic, lib.codecs[0], fmt.Sprint(count), "5", "0")
+			count += 5
+
+			got := lib.run(t, broker, "consume", topic+"-group", topic, fmt.Sprint(count))
+			checkAll(t, got, 0, count, keys, keyed*len(lib.codecs))
+			checkPlaces(t, got, placed)
+
+			lib.run(t, broker, "produce", topic, lib.codecs[len(lib.codecs)-1], fmt.Sprint(count), "10", fmt.Sprint(keys))
+			resumed := lib.run(t, broker, "consume", topic+"-group", topic, "10")
+			checkAll(t, resumed, count, 10, keys, count+10)
+			count += 10
+			replay := lib.run(t, broker, "consume", topic+"-again", topic, fmt.Sprint(count))
+			if len(replay) != count {
+				t.Errorf("a second group replayed %d records, want %d", len(replay), count)
+			}
+		})
+	}
+}
+
+// checkPlaces checks that every key was read from the partition that its producer was told, and that Java's client takes.
+func checkPlaces(t testing.TB, got []report, placed map[string]int) {
+	t.Helper()
+	wrong := map[string]bool{}
+	for _, r := range got {
+		if r.Key == nil || *r.Key == "" || wrong[*r.Key] {
+			continue
+		}
+		if want, known := placed[*r.Key]; known && want != r.Partition {
+			t.Errorf("key %s was acknowledged in partition %d and read from %d", *r.Key, want, r.Partition)
+			wrong[*r.Key] = true
+		}
+		if want := javaPartition(*r.Key, 3); want != r.Partition {
+			t.Errorf("key %s is in partition %d, Java's client places it in %d", *r.Key, r.Partition, want)
+			wrong[*r.Key] = true
+		}
+	}
+}
+
+// target is the broker that the client tests talk to: a Raftsman of their own, or what RAFTSMAN_TEST_BOOTSTRAP names, to try
+// the tests themselves against Apache Kafka.
+func target(t testing.TB) string {
+	t.Helper()
+	if other := os.Getenv("RAFTSMAN_TEST_BOOTSTRAP"); other != "" {
+		return other
+	}
+	return startBroker(t, t.TempDir(), "--override", "num.partitions=3").addr
+}
+
+// checkAll checks that the reports hold value-first … value-(first+count-1) once each, offsets rise in each partition, and the
+// values of each key rise: order per key.
+func checkAll(t testing.TB, got []report, first, count, keys, keyedEnd int) {
+	t.Helper()
+	if len(got) != count {
+		t.Fatalf("read %d records, want %d", len(got), count)
+	}
+	seen := map[int]bool{}
+	lastOffset, lastOfKey := map[int]int64{}, map[string]int{}
+	for _, r := range got {
+		var n int
+		if _, err := fmt.Sscanf(*r.Value, "value-%d", &n); err != nil || n < first || n >= first+count || seen[n] {
+			t.Fatalf("read %q: twice, or never sent", *r.Value)
+		}
+		seen[n] = true
+		if previous, ok := lastOffset[r.Partition]; ok && r.Offset <= previous {
+			t.Errorf("partition %d: offset %d after %d", r.Partition, r.Offset, previous)
+		}
+		lastOffset[r.Partition] = r.Offset
+		if n >= keyedEnd {
+			continue
+		}
+		if want := fmt.Sprintf("key-%d", n%keys); r.Key == nil || *r.Key != want {
+			t.Errorf("value-%d has another key than %s", n, want)
+			continue
+		}
+		if previous, ok := lastOfKey[*r.Key]; ok && n < previous {
+			t.Errorf("key %s: value-%d after value-%d", *r.Key, n, previous)
+		}
+		lastOfKey[*r.Key] = n
+	}
+}
+
+// javaPartition is where Java's client places a key: murmur2 of the bytes, positive, modulo the partitions.
+func javaPartition(key string, partitions int) int {
+	const mix = 0x5bd1e995
+	data, h := []byte(key), uint32(0x9747b28c)^uint32(len(key))
+	for ; len(data) >= 4; data = data[4:] {
+		k := uint32(data[0]) | uint32(data[1])<<8 | uint32(data[2])<<16 | uint32(data[3])<<24
+		k *= mix
+		k ^= k >> 24
+		h = h*mix ^ k*mix
+	}
+	for i := len(data) - 1; i >= 0; i-- {
+		h ^= uint32(data[i]) << (8 * i)
+	}
+	if len(data) > 0 {
+		h *= mix
+	}
+	h ^= h >> 13
+	h *= mix
+	return int((h^h>>15)&0x7fffffff) % partitions
+}

@@ -1,0 +1,180 @@
+package test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// member is a client program that consumes in a group until it is killed.
+type member struct {
+	process *process
+	mu      sync.Mutex // guards the rest
+	owned   []int
+	read    []report
+}
+
+func startMember(t testing.TB, lib library, bootstrap, group, topic string) *member {
+	t.Helper()
+	m := &member{}
+	command := exec.Command(lib.command[0], append(slices.Clone(lib.command[1:]), "consume", group, topic, "0")...)
+	command.Env = append(os.Environ(), "BOOTSTRAP="+bootstrap)
+	m.process = startProcess(t, bootstrap, command)
+	return m
+}
+
+// refresh parses what the program has printed so far.
+func (m *member) refresh() ([]int, []report) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.owned, m.read = nil, nil
+	lines(strings.NewReader(m.process.log.String()), func(text string) {
+		var r report
+		if json.Unmarshal([]byte(text), &r) != nil {
+			return // a line not finished yet, or the program's own log
+		}
+		if r.Assigned != nil {
+			m.owned = r.Assigned
+		} else if r.Value != nil {
+			m.read = append(m.read, r)
+		}
+	})
+	return m.owned, m.read
+}
+
+// TestThreeMembersOnTwoPartitions: one member is idle; a member that is killed is replaced by the idle one; nothing is lost, and
+// the records of a key stay in order.
+func TestThreeMembersOnTwoPartitions(t *testing.T) {
+	broker := target(t)
+	for _, lib := range libraries(t) {
+		if lib.name == "kcat" || lib.name == "kafka-go" {
+			continue // their programs do not tell what they own
+		}
+		t.Run(lib.name, func(t *testing.T) {
+			topic := fmt.Sprintf("rebalance-%s-%d", lib.name, os.Getpid())
+			group := topic
+			lib.run(t, broker, "create", topic, "2")
+			stop := produceSteadily(t, broker, topic)
+
+			var members []*member
+			for range 3 {
+				members = append(members, startMember(t, lib, broker, group, topic))
+			}
+			var owner *member
+			eventually(t, 60*time.Second, "two members own a partition each, one is idle", func() error {
+				counts := map[int]int{}
+				for _, m := range members {
+					owned, _ := m.refresh()
+					counts[len(owned)]++
+					if len(owned) == 1 {
+						owner = m
+					}
+				}
+				if counts[1] != 2 || counts[0] != 1 {
+					return fmt.Errorf("members by partitions owned: %v", counts)
+				}
+				return nil
+			})
+			_ = syscall.Kill(-owner.process.command.Process.Pid, syscall.SIGKILL)
+			rest := slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m == owner })
+			eventually(t, 60*time.Second, "the idle member takes over", func() error {
+				for _, m := range rest {
+					if owned, _ := m.refresh(); len(owned) != 1 {
+						return fmt.Errorf("a member owns %v", owned)
+					}
+				}
+				return nil
+			})
+			sent := stop()
+			eventually(t, 60*time.Second, "every record is read", func() error {
+				seen := map[int]bool{}
+				for _, m := range members {
+					_, read := m.refresh()
+					for _, r := range read {
+						var n int
+						if _, err := fmt.Sscanf(*r.Value, "value-%d", &n); err == nil {
+							seen[n] = true
+						}
+					}
+				}
+				for n := range sent {
+					if !seen[n] {
+						return fmt.Errorf("value-%d of %d was not read", n, sent)
+					}
+				}
+				return nil
+			})
+			for i, m := range members {
+				_, read := m.refresh()
+				checkOrder(t, fmt.Sprintf("member %d", i), read)
+			}
+		})
+	}
+}
+
+// checkOrder checks that a member saw the values of each key in the order in which they were sent, unless a rebalance sent it
+// back to an offset that was not committed: then it sees the same values again.
+func checkOrder(t testing.TB, who string, read []report) {
+	t.Helper()
+	lastOffset := map[int]int64{}
+	lastOfKey := map[string]int{}
+	for _, r := range read {
+		var n int
+		if _, err := fmt.Sscanf(*r.Value, "value-%d", &n); err != nil {
+			t.Fatalf("%s read %q", who, *r.Value)
+		}
+		if r.Offset <= lastOffset[r.Partition] {
+			clear(lastOfKey) // read again from the committed offset
+		}
+		lastOffset[r.Partition] = r.Offset
+		if previous, ok := lastOfKey[*r.Key]; ok && n < previous {
+			t.Errorf("%s: key %s: value-%d after value-%d", who, *r.Key, n, previous)
+		}
+		lastOfKey[*r.Key] = n
+	}
+}
+
+// produceSteadily sends about 200 records a second until the function that it returns is called, which tells how many were
+// acknowledged: value-0 … value-(n-1).
+func produceSteadily(t testing.TB, broker, topic string) func() int {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(broker), kgo.DefaultProduceTopic(topic))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	sent, done := 0, make(chan error, 1)
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			record := &kgo.Record{Key: fmt.Appendf(nil, "key-%d", sent%7), Value: fmt.Appendf(nil, "value-%d", sent)}
+			if err := cl.ProduceSync(context.Background(), record).FirstErr(); err != nil {
+				done <- err
+				return
+			}
+			sent++
+			<-tick.C
+		}
+		done <- nil
+	}()
+	stop := func() int {
+		cancel()
+		if err := <-done; err != nil {
+			t.Fatalf("produce: %v", err)
+		}
+		cl.Close()
+		return sent
+	}
+	return sync.OnceValue(stop)
+}
