@@ -51,6 +51,9 @@ func (p *Partition) takeLead(reg Registration) *sysrecord.PartitionChangeRecord 
 	}
 	change := sysrecord.NewPartitionChangeRecord()
 	change.Leader = reg.ID
+	if len(p.LastELR) > 0 {
+		change.LastKnownELR = []kafka.NodeID{} // only of use while nobody leads
+	}
 	if !inSync && eligible {
 		change.ISR = append(slices.Clone(p.ISR), reg.ID)
 		change.EligibleLeaderReplicas = slices.DeleteFunc(slices.Clone(p.ELR), func(id kafka.NodeID) bool { return id == reg.ID })

@@ -41,8 +41,9 @@ type DeleteTopics struct {
 
 // DeleteResult tells what became of one topic of DeleteTopics; results stand in the order of Names, then IDs.
 type DeleteResult struct {
-	Name string // empty when an unknown id was asked for
+	Name string // empty when it was asked for by id
 	ID   kafka.TopicID
+	ByID bool
 	Err  error
 }
 

@@ -42,13 +42,13 @@ func DecideDeleteTopics(im *Image, cmd DeleteTopics) ([]Entry, []DeleteResult) {
 		switch {
 		case ids[id] == 0:
 		case id.IsZero():
-			results = append(results, DeleteResult{Err: kafka.Refuse(kafka.InvalidRequest, "Neither topic name nor id were specified.")})
+			results = append(results, DeleteResult{ByID: true, Err: kafka.Refuse(kafka.InvalidRequest, "Neither topic name nor id were specified.")})
 		case ids[id] > 1:
-			results = append(results, DeleteResult{ID: id, Err: kafka.Refuse(kafka.InvalidRequest, "Duplicate topic id.")})
+			results = append(results, DeleteResult{ID: id, ByID: true, Err: kafka.Refuse(kafka.InvalidRequest, "Duplicate topic id.")})
 		case !exists:
-			results = append(results, DeleteResult{ID: id, Err: kafka.Refuse(kafka.UnknownTopicId, noSuchTopicID)})
+			results = append(results, DeleteResult{ID: id, ByID: true, Err: kafka.Refuse(kafka.UnknownTopicId, noSuchTopicID)})
 		default:
-			remove(t, DeleteResult{ID: id})
+			remove(t, DeleteResult{ID: id, ByID: true})
 		}
 		ids[id] = 0
 	}

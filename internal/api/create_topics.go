@@ -1,0 +1,100 @@
+package api
+
+import (
+	"context"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+)
+
+// createTopics creates topics (key 19) and from version 5 on answers with what each of them got.
+func (a *API) createTopics(c call) {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	if !c.decode(req) {
+		return
+	}
+	cmd := meta.CreateTopics{ValidateOnly: req.ValidateOnly}
+	doubled := map[string]error{} // topics with two assignments for one partition
+	for i := range req.Topics {
+		topic, err := newTopic(&req.Topics[i])
+		if err != nil {
+			doubled[topic.Name] = err
+		}
+		cmd.Topics = append(cmd.Topics, topic)
+	}
+	results, err := a.Quorum.CreateTopics(context.Background(), withoutDoubled(cmd, doubled))
+	if err != nil {
+		results = nil
+		for _, t := range cmd.Topics {
+			results = append(results, meta.TopicResult{Name: t.Name, Err: err})
+		}
+	}
+	for _, name := range sortedKeys(doubled) {
+		results = append(results, meta.TopicResult{Name: name, Err: doubled[name]})
+	}
+	resp := kmsg.NewPtrCreateTopicsResponse()
+	resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(results))
+	for i := range results {
+		resp.Topics[i] = a.createdRow(&results[i])
+	}
+	c.answer(resp)
+}
+
+// newTopic returns the topic that a client asks for. The error is about two assignments for one partition.
+func newTopic(t *kmsg.CreateTopicsRequestTopic) (meta.NewTopic, error) {
+	topic := meta.NewTopic{Name: t.Topic, Partitions: t.NumPartitions, ReplicationFactor: t.ReplicationFactor}
+	for _, row := range t.ReplicaAssignment {
+		if _, twice := topic.Assignments[row.Partition]; twice {
+			return topic, kafka.Refuse(kafka.InvalidReplicaAssignment, "Found multiple manual partition assignments for partition %d", row.Partition)
+		}
+		if topic.Assignments == nil {
+			topic.Assignments = map[int32][]kafka.NodeID{}
+		}
+		topic.Assignments[row.Partition] = fromNodeIDs(row.Replicas)
+	}
+	for _, entry := range t.Configs {
+		topic.Configs = append(topic.Configs, meta.ConfigValue{Name: entry.Name, Value: entry.Value})
+	}
+	return topic, nil
+}
+
+func withoutDoubled(cmd meta.CreateTopics, doubled map[string]error) meta.CreateTopics {
+	if len(doubled) == 0 {
+		return cmd
+	}
+	rest := meta.CreateTopics{ValidateOnly: cmd.ValidateOnly}
+	for _, t := range cmd.Topics {
+		if doubled[t.Name] == nil {
+			rest.Topics = append(rest.Topics, t)
+		}
+	}
+	return rest
+}
+
+func (a *API) createdRow(r *meta.TopicResult) kmsg.CreateTopicsResponseTopic {
+	row := kmsg.NewCreateTopicsResponseTopic()
+	code, message := answerOf(r.Err)
+	row.Topic, row.ErrorCode, row.ErrorMessage = r.Name, int16(code), message
+	row.Configs = []kmsg.CreateTopicsResponseTopicConfig{}
+	if code != kafka.None {
+		return row
+	}
+	row.TopicID, row.NumPartitions, row.ReplicationFactor = r.ID, r.Partitions, r.ReplicationFactor
+	for _, e := range a.Config.DescribeTopic(dynamicOf(a.Quorum.Image(), a.NodeID), r.Configs) {
+		entry := kmsg.NewCreateTopicsResponseTopicConfig()
+		entry.Name, entry.Value, entry.ReadOnly, entry.IsSensitive = e.Name, e.Value, e.ReadOnly, e.Sensitive
+		entry.Source = int8(e.Source)
+		row.Configs = append(row.Configs, entry)
+	}
+	return row
+}
+
+func fromNodeIDs(numbers []int32) []kafka.NodeID {
+	ids := make([]kafka.NodeID, len(numbers))
+	for i, n := range numbers {
+		ids[i] = kafka.NodeID(n)
+	}
+	return ids
+}
