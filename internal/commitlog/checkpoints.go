@@ -73,12 +73,8 @@ func (d *Dir) current() (checkpoints, []*Log) {
 	}
 	clear(d.settling)
 	c := d.noted.clone()
-	// Kafka leaves out starts at the first segment's base, which it finds by itself.
-	for _, l := range logs {
-		if l.StartOffset() <= (*l.segments.Load())[0].base {
-			delete(c.start, l.partition)
-		}
-	}
+	// Kafka leaves out more: starts at the base of the first segment. But older segments may still be there.
+	maps.DeleteFunc(c.start, func(_ kafka.TopicPartition, start kafka.Offset) bool { return start == 0 })
 	return c, logs
 }
 

@@ -77,11 +77,11 @@ func (l *Log) syncNames() error {
 		}
 	}
 	version := l.folderVersion.Load()
-	if version != l.folderSynced {
+	if version != l.folderSynced.Load() {
 		if err := l.fs.SyncDir(l.folder); err != nil {
 			return err
 		}
-		l.folderSynced = version
+		l.folderSynced.Store(version)
 	}
 	return nil
 }
@@ -127,7 +127,8 @@ func (c captured) settle() {
 	for s, size := range c.sizes {
 		s.synced.Store(size)
 	}
-	c.log.metadataSynced, c.log.folderSynced = true, c.folderVersion
+	c.log.metadataSynced = true
+	c.log.folderSynced.Store(c.folderVersion)
 	c.log.flushed.Store(int64(max(c.end, c.log.FlushedOffset())))
 }
 

@@ -51,9 +51,9 @@ type Log struct {
 	closed    atomic.Bool
 
 	flushMu sync.Mutex // serialises flushes and truncation; held across them, never taken to append or read
-	// What is known to be durable beside the segments. Guarded by flushMu.
-	folderSynced   int64 // the folderVersion
-	metadataSynced bool  // partition.metadata and the folder's own name
+	// What is known to be durable beside the segments.
+	folderSynced   atomic.Int64 // the folderVersion; written with flushMu
+	metadataSynced bool         // partition.metadata and the folder's own name; guarded by flushMu
 
 	indexesUnsynced atomic.Bool // indexes or snapshots were written since the last checkpoint
 
@@ -267,6 +267,9 @@ func (l *Log) agedMs(s *segment, maxMs int64, now time.Time) int64 {
 
 // roll begins a new segment. The producer snapshot belongs to its base, so the caller has applied all batches before.
 func (l *Log) roll(base kafka.Offset, now time.Time) error {
+	if err := l.keepName(); err != nil {
+		return err
+	}
 	old := l.active()
 	s, err := l.createSegment(base, now)
 	if err != nil {
@@ -278,6 +281,18 @@ func (l *Log) roll(base kafka.Offset, now time.Time) error {
 	segments := *l.segments.Load()
 	grown := append(segments[:len(segments):len(segments)], s)
 	l.segments.Store(&grown)
+	return nil
+}
+
+// keepName makes the name of the active segment durable if that was not done since it was begun. Otherwise a power cut could
+// leave a later segment without it, and if it was the first one, a log that begins in the middle.
+func (l *Log) keepName() error {
+	if l.folderVersion.Load() == l.folderSynced.Load() {
+		return nil
+	}
+	if err := l.fs.SyncDir(l.folder); err != nil {
+		return l.dir.fail(fmt.Errorf("roll %s: %w", l.partition, err))
+	}
 	return nil
 }
 

@@ -310,7 +310,8 @@ func (o *opening) publish() error {
 	o.epochs.truncateStart(start)
 	if o.trusted {
 		o.flushed.Store(int64(o.end))
-		o.folderSynced, o.metadataSynced = o.folderVersion.Load(), true
+		o.folderSynced.Store(o.folderVersion.Load())
+		o.metadataSynced = true
 		return nil
 	}
 	o.flushed.Store(int64(min(o.floor, o.end)))

@@ -158,7 +158,7 @@ func (t *truncation) change(active *segment) error {
 	if err := t.fs.SyncDir(t.folder); err != nil {
 		return err
 	}
-	t.folderSynced = t.folderVersion.Load()
+	t.folderSynced.Store(t.folderVersion.Load())
 	return t.reloadProducers()
 }
 
