@@ -6,12 +6,13 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
-// joinGroup is JoinGroup. A group that is not there is written down first, empty: then the member joins it.
+// joinGroup is JoinGroup. A group that is not there, or only through its offsets, is written down first, empty: then the member
+// joins it. So whoever has members, or has handed out member ids, is on the log.
 func (m *Machine) joinGroup(now time.Time, ticket Ticket, groupID string, g *group, c *Join) Effects {
 	if m.foreign[groupID] {
 		return reply(ticket, c.Fail(kafka.InconsistentGroupProtocol))
 	}
-	if g != nil {
+	if g != nil && g.durable {
 		e := Effects{}
 		m.admit(now, ticket, g, c, &e)
 		return e

@@ -122,6 +122,8 @@ func (s *scenario) random(b []byte) {
 }
 
 var (
+	endsInNumber = regexp.MustCompile(`-\d+$`) // a partition: t-0=5 is no option
+
 	shortID = regexp.MustCompile(`#(\d+)`)
 	longID  = regexp.MustCompile(`-00000000-0000-4000-8000-([0-9a-f]{12})`)
 )
@@ -157,7 +159,7 @@ func (s *scenario) parse(text string) line {
 	for _, f := range fields[1:] {
 		key, value, ok := strings.Cut(f, "=")
 		switch {
-		case ok && !strings.Contains(key, "-0") && !strings.Contains(key, "-1") && !strings.Contains(key, "-9"):
+		case ok && !endsInNumber.MatchString(key):
 			l.options[key] = value
 		case l.name == "":
 			l.name = f
