@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/session"
@@ -19,15 +20,21 @@ const (
 	fetchEndpointsFrom = 16
 )
 
-// FetchSessions are the fetch sessions of all connections.
+// FetchSessions are the fetch sessions of all connections, and what limits a fetch.
 type FetchSessions struct {
+	bytesMax int32 // fetch.max.bytes
+
 	mu    sync.Mutex // guards cache; held for memory only
 	cache *session.Cache
 }
 
-// NewFetchSessions returns room for that many sessions: max.incremental.fetch.session.cache.slots.
-func NewFetchSessions(slots int) *FetchSessions {
-	return &FetchSessions{cache: session.NewCache(slots, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())))}
+// NewFetchSessions returns room for as many sessions as the broker is configured for.
+func NewFetchSessions(broker *config.Broker) *FetchSessions {
+	slots := broker.Int("max.incremental.fetch.session.cache.slots")
+	return &FetchSessions{
+		bytesMax: int32(broker.Int("fetch.max.bytes")),
+		cache:    session.NewCache(slots, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
+	}
 }
 
 // fetchCall is one Fetch on its way. It is used again when the answer was sent.
@@ -116,7 +123,7 @@ func (f *fetchCall) begin() error {
 
 // prepare makes the replicas' request.
 func (f *fetchCall) prepare() {
-	bytesMax := min(f.req.MaxBytes, int32(f.a.Config.Int("fetch.max.bytes")))
+	bytesMax := min(f.req.MaxBytes, f.a.Fetches.bytesMax)
 	f.ask = replica.FetchRequest{
 		ReplicaID: f.req.ReplicaID, MaxWaitMs: f.req.MaxWaitMs, MinBytes: min(f.req.MinBytes, bytesMax), MaxBytes: bytesMax,
 		Committed: f.req.IsolationLevel == 1, Partitions: f.ask.Partitions[:0],

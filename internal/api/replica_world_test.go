@@ -38,8 +38,13 @@ func (anyConfigs) ListDefault(meta.ResourceType, string) (string, bool) { return
 
 func randomBytes(b []byte) { _, _ = rand.Read(b) }
 
-// newNode starts a node that listens on PLAINTEXT at broker.example:9092.
+// newNode starts a node in memory that listens on PLAINTEXT at broker.example:9092.
 func newNode(t testing.TB) *node {
+	t.Helper()
+	return newNodeOn(t, vfs.NewMemory(), "/data")
+}
+
+func newNodeOn(t testing.TB, fs vfs.FS, path string) *node {
 	t.Helper()
 	check := func(err error) {
 		t.Helper()
@@ -47,12 +52,12 @@ func newNode(t testing.TB) *node {
 			t.Fatal(err)
 		}
 	}
-	fs, log := vfs.NewMemory(), slog.New(slog.DiscardHandler)
+	log := slog.New(slog.DiscardHandler)
 	controller := meta.Endpoint{Name: "CONTROLLER", Host: "127.0.0.1", Port: 9093, Security: "PLAINTEXT"}
 	properties := commitlog.MetaProperties{ClusterID: "cluster", NodeID: 1, ID: kafka.NewUUID(randomBytes)}
-	check(fs.MkdirAll("/data"))
-	check(quorum.Format(fs, "/data", properties, controller, time.Now()))
-	dir, err := commitlog.OpenDir(fs, "/data", randomBytes)
+	check(fs.MkdirAll(path))
+	check(quorum.Format(fs, path, properties, controller, time.Now()))
+	dir, err := commitlog.OpenDir(fs, path, randomBytes)
 	check(err)
 	broker, err := config.NewBroker(map[string]string{"node.id": "1"})
 	check(err)
@@ -67,7 +72,7 @@ func newNode(t testing.TB) *node {
 		Endpoints: []meta.Endpoint{{Name: "PLAINTEXT", Host: "broker.example", Port: 9092, Security: "PLAINTEXT"}},
 	}))
 	a := New(log)
-	a.NodeID, a.Config, a.Quorum, a.Replicas, a.Fetches = 1, broker, q, replicas, NewFetchSessions(100)
+	a.NodeID, a.Config, a.Quorum, a.Replicas, a.Fetches = 1, broker, q, replicas, NewFetchSessions(broker)
 	t.Cleanup(func() {
 		check(q.Close())
 		check(replicas.Close(context.Background()))
