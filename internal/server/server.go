@@ -176,6 +176,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	for _, l := range s.listeners {
 		_ = l.Close()
 	}
+	s.listeners = nil
 	for c := range s.conns {
 		c.drain()
 	}

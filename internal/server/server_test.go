@@ -32,7 +32,9 @@ func (h *fakeHandler) Serves(key, version int16) bool {
 		return version >= 3 && version <= 13
 	case kmsg.ApiVersions:
 		return true
-	case kmsg.Fetch, kmsg.Metadata, kmsg.Heartbeat, kmsg.JoinGroup:
+	case kmsg.Fetch:
+		return version >= 4 && version <= 18
+	case kmsg.Metadata, kmsg.Heartbeat, kmsg.JoinGroup:
 		return version >= 0 && version <= kmsg.RequestForKey(key).MaxVersion()
 	}
 	return false
