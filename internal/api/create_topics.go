@@ -47,7 +47,7 @@ func newTopic(t *kmsg.CreateTopicsRequestTopic) (meta.NewTopic, error) {
 	topic := meta.NewTopic{Name: t.Topic, Partitions: t.NumPartitions, ReplicationFactor: t.ReplicationFactor}
 	for _, row := range t.ReplicaAssignment {
 		if _, twice := topic.Assignments[row.Partition]; twice {
-			return topic, kafka.Refuse(kafka.InvalidReplicaAssignment, "Found multiple manual partition assignments for partition %d", row.Partition)
+			return topic, kafka.Refuse(kafka.InvalidReplicaAssignment, "partition %d is assigned more than once", row.Partition)
 		}
 		if topic.Assignments == nil {
 			topic.Assignments = map[int32][]kafka.NodeID{}

@@ -25,7 +25,7 @@ func (a *API) deleteTopics(c call) {
 			cmd.Names = append(cmd.Names, *t.Topic)
 		default:
 			refused = append(refused, meta.DeleteResult{
-				Name: *t.Topic, ID: id, Err: kafka.Refuse(kafka.InvalidRequest, "You may not specify both topic name and topic id."),
+				Name: *t.Topic, ID: id, Err: kafka.Refuse(kafka.InvalidRequest, "give the topic's name or its id, not both"),
 			})
 		}
 	}

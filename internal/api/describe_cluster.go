@@ -23,9 +23,9 @@ func (a *API) describeCluster(c call) {
 	resp := kmsg.NewPtrDescribeClusterResponse()
 	resp.EndpointType, resp.ControllerID = brokerEndpoints, int32(kafka.NoNode)
 	if c.Version >= 1 && req.EndpointType != brokerEndpoints {
-		code, message := kafka.UnsupportedEndpointType, fmt.Sprintf("Unsupported endpoint type %d", req.EndpointType)
+		code, message := kafka.UnsupportedEndpointType, fmt.Sprintf("unknown endpoint type %d: brokers are 1, controllers 2", req.EndpointType)
 		if req.EndpointType == controllerEndpoints {
-			code, message = kafka.MismatchedEndpointType, "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+			code, message = kafka.MismatchedEndpointType, "this is a broker's listener: controllers are described on a controller's"
 		}
 		resp.ErrorCode, resp.ErrorMessage = int16(code), &message
 		c.answer(resp)

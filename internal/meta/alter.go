@@ -30,7 +30,7 @@ func DecideAlterConfigs(im *Image, cmd AlterConfigs, env Env) ([]Entry, []Config
 		times[c.Resource] = 0
 		result := ConfigResult{Resource: c.Resource}
 		if n > 1 {
-			result.Err = kafka.Refuse(kafka.InvalidRequest, "Each resource must appear at most once.")
+			result.Err = kafka.Refuse(kafka.InvalidRequest, "each resource may come only once in a request")
 		} else {
 			var changed []Entry
 			changed, result.Err = alterResource(im, c, cmd.Incremental, env)
@@ -88,38 +88,38 @@ func checkResource(r Resource) error {
 	switch r.Type {
 	case TopicResource:
 		if r.Name == "" {
-			return kafka.Refuse(kafka.InvalidRequest, "Default topic resources are not allowed.")
+			return kafka.Refuse(kafka.InvalidRequest, "topics have no common configuration: name one")
 		}
 		return CheckTopicName(r.Name)
 	case BrokerResource:
 		if _, err := strconv.ParseInt(r.Name, 10, 32); r.Name != "" && err != nil {
-			return kafka.Refuse(kafka.InvalidRequest, "Node id must be an integer, but it is: %s", r.Name)
+			return kafka.Refuse(kafka.InvalidRequest, "a broker's name is its id, a number, not %q", r.Name)
 		}
 		return nil
 	case ClientMetricsResource:
 		if r.Name == "" {
-			return kafka.Refuse(kafka.InvalidRequest, "Subscription name can't be empty")
+			return kafka.Refuse(kafka.InvalidRequest, "a client-metrics subscription needs a name")
 		}
 		return nil
 	case GroupResource:
 		if r.Name == "" {
-			return kafka.Refuse(kafka.InvalidRequest, "Default group resources are not allowed.")
+			return kafka.Refuse(kafka.InvalidRequest, "groups have no common configuration: name one")
 		}
 		return nil
 	}
-	return kafka.Refuse(kafka.InvalidRequest, "Unknown resource type %d", r.Type)
+	return kafka.Refuse(kafka.InvalidRequest, "unknown resource type %d", r.Type)
 }
 
 func checkExists(im *Image, r Resource) error {
 	switch r.Type {
 	case TopicResource:
 		if _, exists := im.Topic(r.Name); !exists {
-			return kafka.Refuse(kafka.UnknownTopicOrPartition, "The topic '%s' does not exist.", r.Name)
+			return kafka.Refuse(kafka.UnknownTopicOrPartition, "there is no topic %s", r.Name)
 		}
 	case BrokerResource:
 		if id, err := strconv.ParseInt(r.Name, 10, 32); err == nil {
 			if _, registered := im.Broker(kafka.NodeID(id)); !registered {
-				return kafka.Refuse(kafka.BrokerIdNotRegistered, "No broker with id %s found.", r.Name)
+				return kafka.Refuse(kafka.BrokerIdNotRegistered, "no broker has the id %s", r.Name)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func checkOps(ops []ConfigOp, incremental bool) error {
 	var nulls []string
 	for _, op := range ops {
 		if names[op.Name] {
-			return kafka.Refuse(kafka.InvalidRequest, "Error due to duplicate config keys")
+			return kafka.Refuse(kafka.InvalidRequest, "configuration %s comes more than once", op.Name)
 		}
 		names[op.Name] = true
 		if op.Value == nil && (!incremental || op.Op != Delete) {
@@ -139,7 +139,7 @@ func checkOps(ops []ConfigOp, incremental bool) error {
 		}
 	}
 	if len(nulls) > 0 {
-		return kafka.Refuse(kafka.InvalidRequest, "Null value not supported for : %s", strings.Join(nulls, ", "))
+		return kafka.Refuse(kafka.InvalidRequest, "a value cannot be null: %s", strings.Join(nulls, ", "))
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func applyOps(c ConfigChange, before map[string]string, incremental bool, env En
 		case Append, Subtract:
 			unset, isList := env.Configs.ListDefault(c.Resource.Type, op.Name)
 			if !isList {
-				return nil, kafka.Refuse(kafka.InvalidConfig, "Can't %s to key %s because its type is not LIST.", kind.verb(), op.Name)
+				return nil, kafka.Refuse(kafka.InvalidConfig, "configuration %s is not a list: nothing can be appended or subtracted", op.Name)
 			}
 			value, set := after[op.Name]
 			if !set {
@@ -171,20 +171,13 @@ func applyOps(c ConfigChange, before map[string]string, incremental bool, env En
 			}
 			after[op.Name] = changeList(value, *op.Value, kind)
 		default:
-			return nil, kafka.Refuse(kafka.InvalidRequest, "Unknown operation %d on key %s", op.Op, op.Name)
+			return nil, kafka.Refuse(kafka.InvalidRequest, "unknown operation %d on configuration %s", op.Op, op.Name)
 		}
 		if err := checkValueLength(after[op.Name]); err != nil {
 			return nil, err
 		}
 	}
 	return after, nil
-}
-
-func (k OpKind) verb() string {
-	if k == Append {
-		return "APPEND"
-	}
-	return "SUBTRACT"
 }
 
 // changeList adds the items that are not there yet to a list, or takes out those that are.
@@ -207,7 +200,7 @@ func changeList(list, items string, kind OpKind) string {
 
 func checkValueLength(value string) error {
 	if len(value) > math.MaxInt16 {
-		return kafka.Refuse(kafka.InvalidConfig, "The configuration value cannot be added because it exceeds the maximum value size of %d bytes.", math.MaxInt16)
+		return kafka.Refuse(kafka.InvalidConfig, "a configuration value has at most %d bytes", math.MaxInt16)
 	}
 	return nil
 }
@@ -241,10 +234,10 @@ func checkChange(im *Image, r Resource, changed []string, after map[string]strin
 		return nil
 	}
 	if r.Name != "" {
-		return kafka.Refuse(kafka.InvalidConfig, "Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+		return kafka.Refuse(kafka.InvalidConfig, "min.insync.replicas is the same for all brokers while eligible leader replicas are kept")
 	}
 	if _, kept := after[minInsyncReplicas]; !kept {
-		return kafka.Refuse(kafka.InvalidConfig, "Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+		return kafka.Refuse(kafka.InvalidConfig, "min.insync.replicas of the cluster cannot be removed while eligible leader replicas are kept")
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func (p *Partition) takeLead(reg Registration) *sysrecord.PartitionChangeRecord 
 func DecideUnregister(im *Image, id kafka.NodeID) ([]Entry, error) {
 	b, registered := im.Broker(id)
 	if !registered {
-		return nil, kafka.Refuse(kafka.BrokerIdNotRegistered, "Broker ID %d is not currently registered", id)
+		return nil, kafka.Refuse(kafka.BrokerIdNotRegistered, "no broker has the id %d", id)
 	}
 	entries := leave(im, id)
 	return append(entries, Entry{Record: &sysrecord.UnregisterBrokerRecord{BrokerID: id, BrokerEpoch: b.Epoch}}), nil

@@ -43,7 +43,7 @@ func distinctTopics(topics []NewTopic) ([]NewTopic, []TopicResult) {
 	var results []TopicResult
 	for _, t := range topics {
 		if i, repeated := at[t.Name]; repeated {
-			results[i].Err = kafka.Refuse(kafka.InvalidRequest, "Duplicate topic name.")
+			results[i].Err = kafka.Refuse(kafka.InvalidRequest, "the topic is named more than once")
 			continue
 		}
 		at[t.Name] = len(distinct)
@@ -106,16 +106,16 @@ func createTopic(im *Image, t NewTopic, env Env, result *TopicResult) ([]Entry, 
 
 func checkNewName(im *Image, name string) error {
 	if name == ClusterMetadataTopic {
-		return kafka.Refuse(kafka.InvalidRequest, "Creation of internal topic %s is prohibited.", name)
+		return kafka.Refuse(kafka.InvalidRequest, "%s is the metadata log; no topic can have its name", name)
 	}
 	if err := CheckTopicName(name); err != nil {
 		return err
 	}
 	if _, exists := im.Topic(name); exists {
-		return kafka.Refuse(kafka.TopicAlreadyExists, "Topic '%s' already exists.", name)
+		return kafka.Refuse(kafka.TopicAlreadyExists, "there is a topic %s already", name)
 	}
 	if other, collides := im.collidingTopic(name); collides {
-		return kafka.Refuse(kafka.InvalidTopicException, "Topic '%s' collides with existing topic: %s", name, other)
+		return kafka.Refuse(kafka.InvalidTopicException, "topic name %s collides with that of topic %s: '.' and '_' count as equal", name, other)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func newTopicConfigs(t NewTopic, env Env) ([]ConfigValue, error) {
 	var configs []ConfigValue
 	for _, c := range t.Configs {
 		if c.Value == nil {
-			return nil, kafka.Refuse(kafka.InvalidConfig, "Null value not supported for topic configs: %s", c.Name)
+			return nil, kafka.Refuse(kafka.InvalidConfig, "configuration %s of a new topic cannot be null", c.Name)
 		}
 		if err := checkValueLength(*c.Value); err != nil {
 			return nil, err
@@ -152,9 +152,9 @@ func newTopicAssignment(im *Image, t NewTopic, env Env) ([][]kafka.NodeID, error
 	}
 	switch {
 	case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
-		return nil, kafka.Refuse(kafka.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
+		return nil, kafka.Refuse(kafka.InvalidReplicationFactor, "a replication factor is 1 or more, or -1 for the default")
 	case t.Partitions < -1 || t.Partitions == 0:
-		return nil, kafka.Refuse(kafka.InvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
+		return nil, kafka.Refuse(kafka.InvalidPartitions, "a partition count is 1 or more, or -1 for the default")
 	}
 	partitions, factor := t.Partitions, t.ReplicationFactor
 	if partitions == -1 {
@@ -169,15 +169,15 @@ func newTopicAssignment(im *Image, t NewTopic, env Env) ([][]kafka.NodeID, error
 func manualAssignment(im *Image, t NewTopic) ([][]kafka.NodeID, error) {
 	switch {
 	case t.ReplicationFactor != -1:
-		return nil, kafka.Refuse(kafka.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
+		return nil, kafka.Refuse(kafka.InvalidRequest, "with an assignment of replicas the replication factor must be -1")
 	case t.Partitions != -1:
-		return nil, kafka.Refuse(kafka.InvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1.")
+		return nil, kafka.Refuse(kafka.InvalidRequest, "with an assignment of replicas the partition count must be -1")
 	}
 	rows := make([][]kafka.NodeID, len(t.Assignments))
 	for number := range rows {
 		replicas, given := t.Assignments[int32(number)]
 		if !given {
-			return nil, kafka.Refuse(kafka.InvalidReplicaAssignment, "partitions should be a consecutive 0-based integer sequence")
+			return nil, kafka.Refuse(kafka.InvalidReplicaAssignment, "the assignment must number the partitions from 0 without a gap")
 		}
 		rows[number] = replicas
 	}
@@ -195,22 +195,22 @@ func checkManualReplicas(im *Image, number int32, replicas []kafka.NodeID, facto
 		return kafka.Refuse(kafka.InvalidReplicaAssignment, format, args...)
 	}
 	if len(replicas) == 0 {
-		return refuse("The manual partition assignment includes an empty replica list.")
+		return refuse("the assignment leaves partition %d without replicas", number)
 	}
 	sorted := slices.Sorted(slices.Values(replicas))
 	for i, id := range sorted {
 		if _, registered := im.Broker(id); !registered {
-			return refuse("The manual partition assignment includes broker %d, but no such broker is registered.", id)
+			return refuse("the assignment of partition %d names broker %d, which is not registered", number, id)
 		}
 		if i > 0 && id == sorted[i-1] {
-			return refuse("The manual partition assignment includes the broker %d more than once.", id)
+			return refuse("the assignment of partition %d names broker %d more than once", number, id)
 		}
 	}
 	switch {
 	case len(replicas) != factor:
-		return refuse("The manual partition assignment includes a partition with %d replica(s), but this is not consistent with previous partitions, which have %d replica(s).", len(replicas), factor)
+		return refuse("the assignment gives partition %d %d replicas, where the other partitions have %d", number, len(replicas), factor)
 	case len(inSync(im, replicas)) == 0:
-		return refuse("All brokers specified in the manual partition assignment for partition %d are fenced or in controlled shutdown.", number)
+		return refuse("no broker that the assignment names for partition %d is alive", number)
 	}
 	return nil
 }

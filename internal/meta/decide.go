@@ -36,9 +36,9 @@ type ConfigRules interface {
 
 // tooMany refuses a whole request that would do too much at once.
 func tooMany(what string) *kafka.Refusal {
-	return kafka.Refuse(kafka.PolicyViolation, "Excessively large number of %s per request: at most %d are allowed.", what, requestPartitionsMax)
+	return kafka.Refuse(kafka.PolicyViolation, "a request can make at most %d %s", requestPartitionsMax, what)
 }
 
 func tooManyRecords() *kafka.Refusal {
-	return kafka.Refuse(kafka.PolicyViolation, "Unable to perform excessively large batch operation: at most %d metadata records are allowed per request.", requestRecordsMax)
+	return kafka.Refuse(kafka.PolicyViolation, "a request can cause at most %d metadata records: ask for less at once", requestRecordsMax)
 }

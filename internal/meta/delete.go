@@ -5,10 +5,10 @@ import (
 	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
-// What Kafka says of a topic that is not there.
+// What a client is told of a topic that is not there.
 const (
-	noSuchTopic   = "This server does not host this topic-partition."
-	noSuchTopicID = "This server does not host this topic ID."
+	noSuchTopic   = "there is no such topic"
+	noSuchTopicID = "there is no topic with that id"
 )
 
 // DecideDeleteTopics judges each name and id by itself; a repeated one is refused once and deletes nothing.
@@ -25,11 +25,11 @@ func DecideDeleteTopics(im *Image, cmd DeleteTopics) ([]Entry, []DeleteResult) {
 		switch {
 		case names[name] == 0: // a repetition that was answered
 		case names[name] > 1:
-			results = append(results, DeleteResult{Name: name, Err: kafka.Refuse(kafka.InvalidRequest, "Duplicate topic name.")})
+			results = append(results, DeleteResult{Name: name, Err: kafka.Refuse(kafka.InvalidRequest, "the topic is named more than once")})
 		case !exists:
 			results = append(results, DeleteResult{Name: name, Err: kafka.Refuse(kafka.UnknownTopicOrPartition, noSuchTopic)})
 		case ids[t.ID] > 0:
-			err := kafka.Refuse(kafka.InvalidRequest, "The provided topic name maps to an ID that was already supplied.")
+			err := kafka.Refuse(kafka.InvalidRequest, "the topic is named and its id is given too")
 			results = append(results, DeleteResult{Name: name, ID: t.ID, Err: err})
 			ids[t.ID] = 0
 		default:
@@ -42,9 +42,9 @@ func DecideDeleteTopics(im *Image, cmd DeleteTopics) ([]Entry, []DeleteResult) {
 		switch {
 		case ids[id] == 0:
 		case id.IsZero():
-			results = append(results, DeleteResult{ByID: true, Err: kafka.Refuse(kafka.InvalidRequest, "Neither topic name nor id were specified.")})
+			results = append(results, DeleteResult{ByID: true, Err: kafka.Refuse(kafka.InvalidRequest, "neither a name nor an id was given")})
 		case ids[id] > 1:
-			results = append(results, DeleteResult{ID: id, ByID: true, Err: kafka.Refuse(kafka.InvalidRequest, "Duplicate topic id.")})
+			results = append(results, DeleteResult{ID: id, ByID: true, Err: kafka.Refuse(kafka.InvalidRequest, "the topic id is given more than once")})
 		case !exists:
 			results = append(results, DeleteResult{ID: id, ByID: true, Err: kafka.Refuse(kafka.UnknownTopicId, noSuchTopicID)})
 		default:

@@ -26,9 +26,9 @@ func DecideCreatePartitions(im *Image, cmd CreatePartitions, env Env) ([]Entry, 
 		result := GrowthResult{Name: g.Name}
 		switch {
 		case added > requestPartitionsMax:
-			result.Err = tooMany("additional partitions")
+			result.Err = tooMany("new partitions")
 		case times > 1:
-			result.Err = kafka.Refuse(kafka.InvalidRequest, "Duplicate topic name.")
+			result.Err = kafka.Refuse(kafka.InvalidRequest, "the topic is named more than once")
 		default:
 			var grown []Entry
 			grown, result.Err = growTopic(im, g, env)
@@ -50,9 +50,9 @@ func growTopic(im *Image, g TopicGrowth, env Env) ([]Entry, error) {
 	have := len(t.Partitions)
 	switch {
 	case int(g.Count) == have:
-		return nil, kafka.Refuse(kafka.InvalidPartitions, "Topic already has %d partition(s).", have)
+		return nil, kafka.Refuse(kafka.InvalidPartitions, "topic %s has %d partitions already; %d are no more", g.Name, have, g.Count)
 	case int(g.Count) < have:
-		return nil, kafka.Refuse(kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", g.Name, have, g.Count)
+		return nil, kafka.Refuse(kafka.InvalidPartitions, "topic %s has %d partitions and cannot shrink to %d", g.Name, have, g.Count)
 	}
 	rows, err := growthAssignment(im, t, g, env)
 	if err != nil {
@@ -73,7 +73,7 @@ func growthAssignment(im *Image, t *Topic, g TopicGrowth, env Env) ([][]kafka.No
 	}
 	if len(g.Assignments) != add {
 		return nil, kafka.Refuse(kafka.InvalidReplicaAssignment,
-			"Attempted to add %d additional partition(s), but only %d assignment(s) were specified.", add, len(g.Assignments))
+			"%d partitions are to be added, and %d assignments are given", add, len(g.Assignments))
 	}
 	for i, replicas := range g.Assignments {
 		if err := checkManualReplicas(im, int32(len(t.Partitions)+i), replicas, factor); err != nil {

@@ -14,20 +14,17 @@ const ClusterMetadataTopic = "__cluster_metadata"
 
 // CheckTopicName refuses what cannot be the name of a topic, with INVALID_TOPIC_EXCEPTION.
 func CheckTopicName(name string) error {
-	reason := ""
 	switch {
 	case name == "":
-		reason = "the empty string is not allowed"
+		return kafka.Refuse(kafka.InvalidTopicException, "a topic needs a name")
 	case name == "." || name == "..":
-		reason = "'" + name + "' is not allowed"
+		return kafka.Refuse(kafka.InvalidTopicException, "no topic can be called %s", name)
 	case len(name) > nameBytesMax:
-		return kafka.Refuse(kafka.InvalidTopicException, "Topic name is invalid: the length of '%s' is longer than the max allowed length %d", name, nameBytesMax)
+		return kafka.Refuse(kafka.InvalidTopicException, "a topic's name has at most %d characters, this one has %d", nameBytesMax, len(name))
 	case strings.ContainsFunc(name, func(r rune) bool { return !nameRune(r) }):
-		reason = "'" + name + "' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-	default:
-		return nil
+		return kafka.Refuse(kafka.InvalidTopicException, "topic name %q: only letters, digits, '.', '_' and '-' are allowed", name)
 	}
-	return kafka.Refuse(kafka.InvalidTopicException, "Topic name is invalid: %s", reason)
+	return nil
 }
 
 func nameRune(r rune) bool {

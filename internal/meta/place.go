@@ -18,10 +18,9 @@ func place(im *Image, partitions, factor int, random *rand.Rand) ([][]kafka.Node
 	switch {
 	case len(ring) < factor:
 		return nil, kafka.Refuse(kafka.InvalidReplicationFactor,
-			"Unable to replicate the partition %d time(s): The target replication factor of %d cannot be reached because only %d broker(s) are registered or some brokers have all their log directories cordoned.",
-			factor, factor, len(ring))
+			"a replication factor of %d needs as many brokers that take replicas; there are %d", factor, len(ring))
 	case len(living) == 0:
-		return nil, kafka.Refuse(kafka.InvalidReplicationFactor, "Unable to replicate the partition %d time(s): All brokers are currently fenced.", factor)
+		return nil, kafka.Refuse(kafka.InvalidReplicationFactor, "no broker is alive to take a partition")
 	}
 	start := random.IntN(len(living))
 	rows := make([][]kafka.NodeID, partitions)
