@@ -176,7 +176,7 @@ func (n *Node) build(level *slog.LevelVar) {
 	handler.Features = n.features
 	handler.Quorum = n.quorum
 	handler.Replicas = n.replicas
-	handler.Fetches = api.NewFetchSessions(b.Int("max.incremental.fetch.session.cache.slots"))
+	handler.Fetches = api.NewFetchSessions(b)
 	handler.Coord = n.coord
 	if level != nil {
 		handler.LogLevel = level
