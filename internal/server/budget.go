@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/raftsman/raftsman/internal/invariant"
+	"github.com/raftsman/raftsman/internal/metric"
 )
 
 // budget bounds the bytes that requests and responses hold at one time. Who finds it used up waits, first come first served,
@@ -17,6 +18,8 @@ type budget struct {
 	used     int64
 	waiting  []*waiter // in order of arrival
 	over     *lease    // the one that may go over the capacity
+
+	waits metric.Counter // times that one had to wait
 }
 
 type waiter struct {
@@ -34,20 +37,18 @@ type lease struct {
 func newBudget(capacity int64) *budget { return &budget{capacity: capacity} }
 
 // take adds n bytes to the lease, waiting for them if need be. It returns false, without them, when done is closed first.
-// waits is called before waiting begins.
-func (l *lease) take(n int64, done <-chan struct{}, waits func()) bool {
+func (l *lease) take(n int64, done <-chan struct{}) bool {
 	b := l.budget
 	b.mu.Lock()
-	w := &waiter{lease: l, n: n}
-	if len(b.waiting) == 0 && b.fits(w) || b.over == l || b.mayGoOver(w) {
-		b.grant(w)
+	if len(b.waiting) == 0 && b.fits(l, n) || b.over == l || b.mayGoOver(l) {
+		b.grant(l, n)
 		b.mu.Unlock()
 		return true
 	}
-	w.ready = make(chan struct{})
+	w := &waiter{lease: l, n: n, ready: make(chan struct{})}
 	b.waiting = append(b.waiting, w)
 	b.mu.Unlock()
-	waits()
+	b.waits.Inc()
 	select {
 	case <-w.ready:
 		return true
@@ -80,7 +81,7 @@ func (l *lease) giveBack() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.used -= l.held
-	invariant.Check(b.used >= 0, "budget of %d bytes has %d in use", b.capacity, b.used)
+	invariant.Check(b.used >= 0, "a budget has less than nothing in use")
 	l.held = 0
 	if b.over == l {
 		b.over = nil
@@ -94,32 +95,34 @@ func (b *budget) inUse() int64 {
 	return b.used
 }
 
-func (b *budget) fits(w *waiter) bool { return b.used+w.n <= b.capacity || b.used == w.lease.held }
+func (b *budget) fits(l *lease, n int64) bool { return b.used+n <= b.capacity || b.used == l.held }
 
-func (b *budget) mayGoOver(w *waiter) bool { return b.over == nil && w.lease.held > 0 }
+func (b *budget) mayGoOver(l *lease) bool { return b.over == nil && l.held > 0 }
 
-func (b *budget) grant(w *waiter) {
-	if b.used+w.n > b.capacity {
-		b.over = w.lease
+func (b *budget) grant(l *lease, n int64) {
+	if b.used+n > b.capacity {
+		b.over = l
 	}
-	b.used += w.n
-	w.lease.held += w.n
-	if w.ready != nil {
-		close(w.ready)
-	}
+	b.used += n
+	l.held += n
 }
 
 // wake serves those who wait, as far as there is room.
 func (b *budget) wake() {
-	for len(b.waiting) > 0 && b.fits(b.waiting[0]) {
-		b.grant(b.waiting[0])
-		b.waiting = slices.Delete(b.waiting, 0, 1)
+	for len(b.waiting) > 0 && b.fits(b.waiting[0].lease, b.waiting[0].n) {
+		b.serve(0)
 	}
 	for i, w := range b.waiting {
-		if b.mayGoOver(w) {
-			b.waiting = slices.Delete(b.waiting, i, i+1)
-			b.grant(w)
+		if b.mayGoOver(w.lease) {
+			b.serve(i)
 			return
 		}
 	}
+}
+
+func (b *budget) serve(i int) {
+	w := b.waiting[i]
+	b.waiting = slices.Delete(b.waiting, i, i+1)
+	b.grant(w.lease, w.n)
+	close(w.ready)
 }

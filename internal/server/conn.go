@@ -270,7 +270,7 @@ func (c *conn) growFrame(s *slot, n int) error {
 	}
 	at := c.reading.at.Load()
 	c.reading.clear()
-	if !s.lease.take(more, c.done, c.server.metrics.BudgetWaits.Inc) {
+	if !s.lease.take(more, c.done) {
 		frame.Release()
 		return errEnding
 	}
@@ -348,7 +348,7 @@ func (c *conn) accept(s *slot) bool {
 			append(c.describe(), "error", err, "client.id", string(c.header.ClientID))...)
 		return false
 	}
-	if cost > smallBytes && !s.lease.take(cost, c.done, c.server.metrics.BudgetWaits.Inc) {
+	if cost > smallBytes && !s.lease.take(cost, c.done) {
 		return false
 	}
 	s.fill(&c.header)

@@ -163,7 +163,7 @@ func TestBudgetHoldsReadersBack(t *testing.T) {
 		go c.Write(framed(big())) //nolint:errcheck // the test ends before all was taken
 	}
 	first := <-parked.arrived
-	awaitTrue(t, "the others wait for memory", func() bool { return ts.Metrics().BudgetWaits.Value() >= 8 })
+	awaitTrue(t, "the others wait for memory", func() bool { return ts.BudgetWaits() >= 8 })
 	if used := ts.BytesInFlight(); used-before > 2*frame+2*frame+frame {
 		t.Errorf("%d bytes in flight with a budget of %d for such requests and one overdraft", used, 2*frame)
 	}

@@ -21,7 +21,6 @@ type Metrics struct {
 	Malformed   metric.Counter // requests that could not be decoded, or not in the memory allowed
 	Unsupported metric.Counter // requests of a key or version that is not served
 	Panics      metric.Counter
-	BudgetWaits metric.Counter // times that a connection waited for memory
 }
 
 // KeyMetrics are the numbers of one API.

@@ -220,7 +220,7 @@ func (c *conn) forsake(s *slot) {
 func (s *slot) answer(r *wire.Response) {
 	c := s.conn
 	c.mu.Lock()
-	invariant.Check(s.response == nil && s.state != slotFree, "a request was answered twice: %s v%d", wire.KeyName(s.req.Key), s.req.Version)
+	invariant.Check(s.response == nil && s.state != slotFree, "a request was answered twice")
 	s.response = r
 	switch s.state {
 	case slotAbandoned:

@@ -150,6 +150,11 @@ func (s *Server) Metrics() *Metrics { return &s.metrics }
 // BytesInFlight returns how much of the budget is in use.
 func (s *Server) BytesInFlight() int64 { return s.produceBudget.inUse() + s.otherBudget.inUse() }
 
+// BudgetWaits returns how often a connection had to wait for memory.
+func (s *Server) BudgetWaits() int64 {
+	return s.produceBudget.waits.Value() + s.otherBudget.waits.Value()
+}
+
 // Serve accepts on the listeners until Shutdown, which closes them. It returns at once.
 func (s *Server) Serve(listeners ...Listener) {
 	s.mu.Lock()

@@ -88,7 +88,7 @@ func (o *output) encode(s *slot) error {
 			memory += len(r.Parts[i].Bytes)
 		}
 	}
-	invariant.Check(length <= math.MaxInt32, "a response of %d bytes", length)
+	invariant.Check(length <= math.MaxInt32, "a response is longer than its length can say")
 	binary.BigEndian.PutUint32(o.buf[start:], uint32(length))
 	if memory > smallBytes {
 		s.lease.charge(int64(memory))
