@@ -49,10 +49,11 @@ func (a *API) coordinator(ctx context.Context, c call, kind int8, key string) km
 	found.Key, found.NodeID, found.Port, found.ErrorMessage = key, int32(kafka.NoNode), -1, new("")
 	node, err := a.findNode(ctx, c.Version, kind, key)
 	if err == nil {
-		host, port, ok := a.addressFor(c, node)
-		if ok {
-			found.NodeID, found.Host, found.Port = int32(node), host, port
-			return found
+		if broker, ok := a.Coord.Image().Broker(node); ok && !broker.Fenced {
+			if host, port, ok := a.addressOn(c, broker); ok {
+				found.NodeID, found.Host, found.Port = int32(node), host, port
+				return found
+			}
 		}
 		err = kafka.CoordinatorNotAvailable
 	}
@@ -108,23 +109,6 @@ func cutLast(s string) (before, after string, ok bool) {
 		return "", "", false
 	}
 	return s[:i], s[i+1:], true
-}
-
-// addressFor is where the client reaches a node: what the node advertises on the listener that the request came in on. This
-// node, if it advertises nothing, is where the client has found it.
-func (a *API) addressFor(c call, id kafka.NodeID) (host string, port int32, ok bool) {
-	broker, ok := a.Coord.Image().Broker(id)
-	if !ok || broker.Fenced {
-		return "", 0, false
-	}
-	e, ok := broker.Endpoint(c.Peer.Listener)
-	if !ok {
-		return "", 0, false
-	}
-	if id == a.NodeID && c.Peer.Local.IsValid() && anyAddress(e.Host) {
-		return c.Peer.Local.Addr().Unmap().String(), int32(c.Peer.Local.Port()), true
-	}
-	return e.Host, int32(e.Port), true
 }
 
 // anyAddress tells whether a host names no node in particular.
