@@ -59,7 +59,7 @@ func (d *Dir) noteLog(l *Log) {
 	d.noted.highWatermark[l.partition] = l.HighWatermark()
 }
 
-// current is what the checkpoint files should say now.
+// current is what the checkpoint files should say now, and the logs that have something to save first.
 func (d *Dir) current() (checkpoints, []*Log) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -71,11 +71,21 @@ func (d *Dir) current() (checkpoints, []*Log) {
 	for _, l := range d.settling {
 		logs = append(logs, l)
 	}
-	clear(d.settling)
 	c := d.noted.clone()
 	// Kafka leaves out more: starts at the base of the first segment. But older segments may still be there.
 	maps.DeleteFunc(c.start, func(_ kafka.TopicPartition, start kafka.Offset) bool { return start == 0 })
 	return c, logs
+}
+
+// settled notes that what the logs had to save was saved.
+func (d *Dir) settled(logs []*Log) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, l := range logs {
+		if d.settling[l.partition] == l {
+			delete(d.settling, l.partition)
+		}
+	}
 }
 
 // WriteCheckpoints writes the recovery points, log starts and high watermarks of all logs, as far as they changed, durably.
@@ -87,74 +97,97 @@ func (d *Dir) WriteCheckpoints() error {
 	}
 	d.checkpointMu.Lock()
 	defer d.checkpointMu.Unlock()
+	// The order matters. Epochs are read after the recovery points, whose epochs they must hold, and before the starts, which
+	// they may be cut at; they are written after the starts and before the recovery points.
 	c, logs := d.current()
-	if err := d.saveSides(logs); err != nil {
+	recovery := c.recovery
+	sides := collectSides(logs)
+	c, _ = d.current()
+	if err := d.writeStarts(c); err != nil {
+		return d.failUnlessFull(err)
+	}
+	if err := d.saveSides(logs, sides); err != nil {
 		return err
 	}
-	return d.failUnlessFull(d.writeCheckpoints(c))
+	if err := d.writeOffsets(RecoveryPointFile, recovery, &d.onDisk.recovery); err != nil {
+		return d.failUnlessFull(err)
+	}
+	d.settled(logs)
+	return nil
 }
 
 // writeCheckpoints needs checkpointMu.
 func (d *Dir) writeCheckpoints(c checkpoints) error {
-	for _, f := range []struct {
-		name string
-		to   map[kafka.TopicPartition]kafka.Offset
-		disk *map[kafka.TopicPartition]kafka.Offset
-	}{
-		{LogStartFile, c.start, &d.onDisk.start},
-		{HighWatermarkFile, c.highWatermark, &d.onDisk.highWatermark},
-		{RecoveryPointFile, c.recovery, &d.onDisk.recovery},
-	} {
-		if maps.Equal(f.to, *f.disk) {
-			continue
-		}
-		if err := vfs.Replace(d.fs, filepath.Join(d.path, f.name), formatOffsets(f.to)); err != nil {
-			return fmt.Errorf("write checkpoint: %w", err)
-		}
-		*f.disk = f.to
+	if err := d.writeStarts(c); err != nil {
+		return err
 	}
+	return d.writeOffsets(RecoveryPointFile, c.recovery, &d.onDisk.recovery)
+}
+
+func (d *Dir) writeStarts(c checkpoints) error {
+	if err := d.writeOffsets(LogStartFile, c.start, &d.onDisk.start); err != nil {
+		return err
+	}
+	return d.writeOffsets(HighWatermarkFile, c.highWatermark, &d.onDisk.highWatermark)
+}
+
+// writeOffsets writes a checkpoint file unless it says that already.
+func (d *Dir) writeOffsets(file string, offsets map[kafka.TopicPartition]kafka.Offset, onDisk *map[kafka.TopicPartition]kafka.Offset) error {
+	if maps.Equal(offsets, *onDisk) {
+		return nil
+	}
+	if err := vfs.Replace(d.fs, filepath.Join(d.path, file), formatOffsets(offsets)); err != nil {
+		return fmt.Errorf("write checkpoint: %w", err)
+	}
+	*onDisk = offsets
 	return nil
 }
 
-// sides is what lies beside a log's segments and was written since the last checkpoint.
+// sides is what is to be saved of a log beside its segments.
 type sides struct {
-	log    *Log
-	epochs int // version of the epochs that was written to the temporary file
+	log     *Log
+	epochs  []EpochStart
+	version int
 }
 
-// saveSides writes the epochs of logs whose epochs changed, and makes them and the indexes durable. It needs checkpointMu.
-func (d *Dir) saveSides(logs []*Log) error {
-	var written []sides
-	unsynced := false
+// collectSides copies the epochs that changed.
+func collectSides(logs []*Log) []sides {
+	var found []sides
 	for _, l := range sortedByName(logs) {
-		unsynced = unsynced || l.indexesUnsynced.Load()
-		if !l.epochs.dirty() {
-			continue
+		if l.epochs.dirty() {
+			entries, version := l.epochs.all()
+			found = append(found, sides{l, entries, version})
 		}
-		entries, version := l.epochs.all()
-		if err := vfs.WriteFile(d.fs, l.epochsFile()+tmpSuffix, formatEpochs(entries)); err != nil {
+	}
+	return found
+}
+
+// saveSides writes leader epochs, and makes them and the indexes durable. It needs checkpointMu.
+func (d *Dir) saveSides(logs []*Log, changed []sides) error {
+	for _, s := range changed {
+		if err := vfs.WriteFile(d.fs, s.log.epochsFile()+tmpSuffix, formatEpochs(s.epochs)); err != nil {
 			return d.failUnlessFull(fmt.Errorf("write leader epochs: %w", err))
 		}
-		written = append(written, sides{log: l, epochs: version})
 	}
-	if !unsynced && len(written) == 0 {
-		return nil
-	}
+	unsynced := len(changed) > 0
 	for _, l := range logs {
-		l.indexesUnsynced.Store(false) // what is written from now on is for the next checkpoint
+		unsynced = l.indexesUnsynced.Swap(false) || unsynced // what is written from now on is for the next checkpoint
+	}
+	if !unsynced {
+		return nil
 	}
 	if err := d.fs.SyncFS(d.path); err != nil {
 		return d.fail(fmt.Errorf("flush %s: %w", d.path, err))
 	}
-	return d.renameEpochs(written)
+	return d.renameEpochs(changed)
 }
 
 // renameEpochs puts the new leader epochs in place, durably.
-func (d *Dir) renameEpochs(written []sides) error {
-	if len(written) == 0 {
+func (d *Dir) renameEpochs(changed []sides) error {
+	if len(changed) == 0 {
 		return nil
 	}
-	for _, s := range written {
+	for _, s := range changed {
 		if err := d.fs.Rename(s.log.epochsFile()+tmpSuffix, s.log.epochsFile()); err != nil {
 			return d.failUnlessFull(fmt.Errorf("write leader epochs: %w", err))
 		}
@@ -162,8 +195,8 @@ func (d *Dir) renameEpochs(written []sides) error {
 	if err := d.fs.SyncFS(d.path); err != nil {
 		return d.fail(fmt.Errorf("flush %s: %w", d.path, err))
 	}
-	for _, s := range written {
-		s.log.epochs.setSaved(s.epochs)
+	for _, s := range changed {
+		s.log.epochs.setSaved(s.version)
 	}
 	return nil
 }

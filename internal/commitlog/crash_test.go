@@ -191,7 +191,7 @@ func (c *crasher) check() error {
 	p, l := &c.promise, c.log
 	start, end := l.StartOffset(), l.EndOffset()
 	if p.resetting >= 0 {
-		if start == end && start == p.resetting {
+		if start == end { // emptied, or even begun again
 			p.history = nil
 			return nil
 		}
@@ -358,13 +358,15 @@ func (c *crasher) operate() error {
 			c.last = o.name
 			if os.Getenv("CRASH_TRACE") != "" {
 				fmt.Printf("%d %s: [%d, %d) flushed %d, promised %d, start %d to %d, segments %v\n", c.disk.Ops(), o.name, c.log.StartOffset(),
-					c.log.EndOffset(), c.log.FlushedOffset(), c.promise.acked, c.promise.startMin, c.promise.startMax, c.log.Segments())
+					c.log.EndOffset(), c.log.FlushedOffset(), c.promise.acked, c.promise.startMin, c.promise.startMax, lastOf(c.log.Segments()))
 			}
 			return o.do()
 		}
 	}
 	return nil
 }
+
+func lastOf(all []SegmentInfo) []SegmentInfo { return all[max(0, len(all)-4):] }
 
 func (c *crasher) append() error {
 	for range 1 + c.rand.IntN(6) {

@@ -29,6 +29,7 @@ type Dir struct {
 
 	mu       sync.Mutex // guards all below; held for memory only
 	logs     map[kafka.TopicPartition]*Log
+	opened   map[kafka.TopicPartition]bool // by this process
 	trusted  map[kafka.TopicPartition]bool // closed in order by this process
 	settling map[kafka.TopicPartition]*Log // closed since the last checkpoint
 	noted    checkpoints                   // of logs that are not open
@@ -66,6 +67,7 @@ func OpenDir(fs vfs.FS, path string, random func([]byte)) (*Dir, error) {
 	d := &Dir{
 		fs: fs, path: path, random: random, lock: lock, previousEpoch: -1,
 		logs: make(map[kafka.TopicPartition]*Log), trusted: make(map[kafka.TopicPartition]bool),
+		opened:   make(map[kafka.TopicPartition]bool),
 		settling: make(map[kafka.TopicPartition]*Log),
 	}
 	if err := d.open(); err != nil {

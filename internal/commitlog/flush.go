@@ -39,23 +39,21 @@ func (l *Log) flush() (kafka.Offset, error) {
 	return end, nil
 }
 
-// syncSegments flushes the active segment and those rolled since the last flush, the newest first: what is behind them was
-// flushed before.
+// syncSegments flushes the active segment and those before it that hold anything behind the flushed end.
 func (l *Log) syncSegments() error {
-	segments := *l.segments.Load()
+	flushed, segments := l.FlushedOffset(), *l.segments.Load()
 	for i := len(segments) - 1; i >= 0; i-- {
 		s := segments[i]
 		size := s.size.Load()
-		if s.synced.Load() == size {
-			if size > 0 {
-				return nil
+		if s.synced.Load() != size {
+			if err := s.sync(); err != nil {
+				return err
 			}
-			continue
+			s.synced.Store(size)
 		}
-		if err := s.sync(); err != nil {
-			return err
+		if s.base <= flushed {
+			return nil
 		}
-		s.synced.Store(size)
 	}
 	return nil
 }

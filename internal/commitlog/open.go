@@ -84,7 +84,9 @@ func (d *Dir) found(l *Log) (trusted bool, recoveryPoint, start kafka.Offset) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.highWatermark.Store(int64(d.noted.highWatermark[l.partition]))
-	return d.clean || d.trusted[l.partition], d.noted.recovery[l.partition], d.noted.start[l.partition]
+	trusted = d.trusted[l.partition] || d.clean && !d.opened[l.partition]
+	d.opened[l.partition] = true
+	return trusted, d.noted.recovery[l.partition], d.noted.start[l.partition]
 }
 
 // checkTopic compares partition.metadata with the topic's id, or writes it where it is missing: the folder was made and never
@@ -110,6 +112,7 @@ type opening struct {
 	*Log
 	now             time.Time
 	trusted         bool         // the log was closed in order: nothing is torn
+	fresh           bool         // there was no segment
 	floor           kafka.Offset // what lies below had been flushed
 	scanFrom        kafka.Offset // what lies below needs no recovery
 	startCheckpoint kafka.Offset
@@ -222,7 +225,7 @@ func (o *opening) readEpochs() error {
 // findEnd finds the end of the log, after an unclean stop by recovery.
 func (o *opening) findEnd() error {
 	if len(o.list) == 0 {
-		o.end = o.startCheckpoint
+		o.fresh, o.end = true, o.startCheckpoint
 		return nil
 	}
 	if !o.trusted {
@@ -286,7 +289,7 @@ func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
 
 // publish makes the log ready to be read and written.
 func (o *opening) publish() error {
-	if len(o.list) == 0 {
+	if o.fresh {
 		s, err := o.createSegment(o.end, o.now)
 		if err != nil {
 			return o.dir.failUnlessFull(err)
@@ -308,7 +311,11 @@ func (o *opening) publish() error {
 	o.start.Store(int64(start))
 	o.epochs.truncateEnd(o.end)
 	o.epochs.truncateStart(start)
-	if o.trusted {
+	switch {
+	case o.fresh:
+		o.flushed.Store(int64(o.end))
+		return nil
+	case o.trusted:
 		o.flushed.Store(int64(o.end))
 		o.folderSynced.Store(o.folderVersion.Load())
 		o.metadataSynced = true

@@ -99,7 +99,7 @@ type truncation struct {
 // a power cut leaves a log that was cut less.
 func (t *truncation) run() error {
 	flushed := t.FlushedOffset()
-	safe := min(t.end, t.old[0].base)
+	safe := kafka.Offset(0) // there may be older segments than those in old, which retention took
 	if n := len(t.kept); n > 0 {
 		safe = t.kept[n-1].base // recovery reads it again: its indexes are not flushed
 	}
@@ -144,6 +144,11 @@ func (t *truncation) change(active *segment) error {
 			return err
 		}
 	}
+	if len(t.kept) == 0 {
+		if err := t.renameAllDoomed(); err != nil {
+			return err
+		}
+	}
 	if t.cut != nil {
 		if err := t.shorten(t.old[len(t.kept)-1]); err != nil {
 			return err
@@ -155,10 +160,9 @@ func (t *truncation) change(active *segment) error {
 	if err := t.create(active, t.now); err != nil {
 		return err
 	}
-	if err := t.fs.SyncDir(t.folder); err != nil {
+	if err := t.syncNames(); err != nil {
 		return err
 	}
-	t.folderSynced.Store(t.folderVersion.Load())
 	return t.reloadProducers()
 }
 
@@ -173,6 +177,21 @@ func (t *truncation) discard(s *segment) error {
 	t.doomedMu.Lock()
 	defer t.doomedMu.Unlock()
 	t.doomed = append(t.doomed, doomedSegment{segment: s, renamed: true, removeAt: t.now})
+	return nil
+}
+
+// renameAllDoomed does at once what Sweep would do later: were the segments that retention took still there after a power cut,
+// the log would seem to have a gap behind them.
+func (t *truncation) renameAllDoomed() error {
+	t.doomedMu.Lock()
+	defer t.doomedMu.Unlock()
+	for i := range slices.Backward(t.doomed) {
+		if s := &t.doomed[i]; !s.renamed {
+			if err := t.renameDoomed(s, t.now); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
