@@ -570,7 +570,7 @@ func reportSeed(t *testing.T, seed uint64, err error) {
 
 func TestPowerCutAtRandomOperations(t *testing.T) {
 	first := firstSeed()
-	for seed := first; seed < first+uint64(crashSeeds(1000)); seed++ {
+	for seed := first; seed < first+uint64(crashSeeds(400)); seed++ {
 		if err := crash(seed, 5, 60, "", randomCut); err != nil {
 			reportSeed(t, seed, err)
 		}

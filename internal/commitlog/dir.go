@@ -363,12 +363,10 @@ func (d *Dir) Close(clean bool, epoch kafka.BrokerEpoch) error {
 	return err
 }
 
+// leaveClean relies on it that every log that was closed had something for the checkpoint to make durable.
 func (d *Dir) leaveClean(epoch kafka.BrokerEpoch) error {
 	if err := d.WriteCheckpoints(); err != nil {
 		return err
-	}
-	if err := d.fs.SyncFS(d.path); err != nil {
-		return d.fail(fmt.Errorf("flush %s: %w", d.path, err))
 	}
 	marker := fmt.Appendf(nil, `{"version":0,"brokerEpoch":%d}`, epoch)
 	if err := vfs.Replace(d.fs, filepath.Join(d.path, CleanShutdownFile), marker); err != nil {

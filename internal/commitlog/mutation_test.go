@@ -1,0 +1,42 @@
+package commitlog
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestEverySyncIsNeeded takes out one call of Sync, SyncDir or SyncFS after the other: the crash test must then fail. A call that
+// it does not miss is either not needed or not tested.
+func TestEverySyncIsNeeded(t *testing.T) {
+	const seeds = 1000
+	for _, site := range syncSites(t) {
+		t.Run(site, func(t *testing.T) {
+			for seed := range uint64(seeds) {
+				if err := crash(seed, 5, 60, site, randomCut); err != nil {
+					t.Logf("seed %d: %v", seed, err)
+					return
+				}
+			}
+			t.Errorf("without the call the crash test passes %d seeds", seeds)
+		})
+	}
+}
+
+// syncSites runs programs until no new call site is found.
+func syncSites(t *testing.T) []string {
+	t.Helper()
+	var sites []string
+	for seed := range uint64(40) {
+		c := newCrasher(seed, "")
+		for range 3 {
+			c.disk.CutAt(150 + c.rand.IntN(300))
+			if err := c.live(60); err != nil {
+				reportSeed(t, seed, err)
+			}
+			c.disk.Restart()
+		}
+		sites = append(sites, c.disk.Sites()...)
+	}
+	slices.Sort(sites)
+	return slices.Compact(sites)
+}
