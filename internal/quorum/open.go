@@ -73,8 +73,11 @@ func (n *Node) openLog() (err error) {
 func (n *Node) loadSnapshot(ids []SnapshotID, p *replay) (*meta.Image, kafka.Offset, error) {
 	image := meta.NewImage(n.o.ClusterID)
 	n.snapshots.known = ids
+	if start := n.log.StartOffset(); len(ids) == 0 && start > 0 {
+		return nil, 0, &commitlog.CorruptError{File: n.folder, Reason: fmt.Sprintf("the log begins at offset %d, and the snapshot that goes before it is missing", start)}
+	}
 	if len(ids) == 0 {
-		return image, n.log.StartOffset(), n.readBootstrapFile()
+		return image, 0, n.readBootstrapFile()
 	}
 	newest := ids[len(ids)-1]
 	name := filepath.Join(n.folder, newest.String())
