@@ -87,7 +87,7 @@ func (s *Server) limitOf(ip netip.Addr) (limit int, limited bool) {
 	if limit, ok := s.config.ConnectionsPerIP[ip]; ok {
 		return limit, true
 	}
-	return s.config.ConnectionsPerIPMax, s.config.ConnectionsPerIPMax > 0
+	return s.config.ConnectionsPerIPMax, s.config.ConnectionsPerIPMax != 0
 }
 
 // farewell forgets a connection that has ended.

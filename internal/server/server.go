@@ -57,10 +57,11 @@ type Listener struct {
 // Config is how a server behaves. A zero field takes its default, which is Kafka's where Kafka has the setting.
 type Config struct {
 	RequestBytesMax int           // socket.request.max.bytes: 100 MiB
-	IdleMax         time.Duration // connections.max.idle.ms: 10 min
+	IdleMax         time.Duration // connections.max.idle.ms: 10 min; negative for ever
 	ConnectionsMax  int           // max.connections: no limit. When reached, nothing is accepted until one closes.
 
-	// ConnectionsPerIPMax is max.connections.per.ip: no limit. ConnectionsPerIP has the overrides, 0 of which refuses all.
+	// ConnectionsPerIPMax is max.connections.per.ip: no limit. A negative one allows none but the overrides in
+	// ConnectionsPerIP, 0 of which allows none from there.
 	ConnectionsPerIPMax int
 	ConnectionsPerIP    map[netip.Addr]int
 
@@ -85,6 +86,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	defaultTo(&c.RequestBytesMax, 100<<20)
 	defaultTo(&c.IdleMax, 10*time.Minute)
+	if c.IdleMax < 0 {
+		c.IdleMax = forEver
+	}
 	defaultTo(&c.DecodedBytesMax, 64<<20)
 	defaultTo(&c.FrameTimeout, 30*time.Second)
 	defaultTo(&c.WriteTimeout, time.Minute)
@@ -96,6 +100,8 @@ func (c Config) withDefaults() Config {
 	}
 	return c
 }
+
+const forEver = 100 * 365 * 24 * time.Hour
 
 func defaultTo[T int | int64 | time.Duration](field *T, value T) {
 	if *field == 0 {

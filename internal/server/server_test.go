@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"runtime"
 	"strings"
@@ -454,6 +455,25 @@ func TestConnectionsPerAddress(t *testing.T) {
 	again := dial(t, ts.addr)
 	again.send(again.frame(request(kmsg.Heartbeat, 0)))
 	again.expect(1)
+}
+
+func TestConnectionsPerAddressOverride(t *testing.T) {
+	loopback := netip.MustParseAddr("127.0.0.1")
+	served := func(c Config) bool {
+		conn := dial(t, start(t, c, nil).addr)
+		conn.send(conn.frame(request(kmsg.Heartbeat, 0)))
+		_, _, err := conn.tryReceive()
+		return err == nil
+	}
+	if !served(Config{ConnectionsPerIPMax: -1, ConnectionsPerIP: map[netip.Addr]int{loopback: 1}}) {
+		t.Error("an address with an override is refused")
+	}
+	if served(Config{ConnectionsPerIP: map[netip.Addr]int{loopback: 0}}) {
+		t.Error("an address whose override is 0 is served")
+	}
+	if served(Config{ConnectionsPerIPMax: -1}) {
+		t.Error("an address is served where none is allowed")
+	}
 }
 
 func TestConnectionsMaxLetsOthersWait(t *testing.T) {
