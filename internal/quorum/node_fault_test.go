@@ -1,0 +1,149 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/vfs"
+	"github.com/raftsman/raftsman/internal/vfs/faultfs"
+)
+
+func oneTopic(name string) meta.CreateTopics {
+	return meta.CreateTopics{Topics: []meta.NewTopic{{Name: name, Partitions: 1, ReplicationFactor: 1}}}
+}
+
+func TestCommandsFromManySidesAreOneHistory(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	var fill sync.Mutex
+	h.options = func(o *Options) {
+		random := o.Random
+		o.Random = func(b []byte) {
+			fill.Lock()
+			defer fill.Unlock()
+			random(b)
+		}
+	}
+	h.must(h.format())
+	var last *meta.Image
+	h.must(h.open(func(old, now *meta.Image) {
+		if last != nil && old != last || now.Offset() <= old.Offset() {
+			t.Errorf("watched %d to %d", old.Offset(), now.Offset())
+		}
+		last = now
+	}))
+	var ids sync.Map
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 50 {
+				name := fmt.Sprintf("topic-%d-%d", worker, i)
+				results, err := h.node.CreateTopics(t.Context(), oneTopic(name))
+				if err != nil || results[0].Err != nil {
+					t.Errorf("create %s: %v %v", name, err, results)
+				}
+				if _, ok := h.node.Image().Topic(name); !ok {
+					t.Errorf("topic %s was answered and is not published", name)
+				}
+				for range 50 {
+					id, err := h.node.NextProducerID(t.Context())
+					if _, twice := ids.LoadOrStore(id, true); twice || err != nil {
+						t.Errorf("producer id %d: twice %v, %v", id, twice, err)
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := h.node.Image().TopicCount(); n != 400 {
+		t.Errorf("got %d topics, want 400", n)
+	}
+}
+
+func TestAFailedFlushEndsTheNode(t *testing.T) {
+	disk := faultfs.Inject(vfs.NewMemory())
+	h := newHost(t, disk, 1)
+	var failed error
+	h.options = func(o *Options) { o.OnFailure = func(err error) { failed = errors.Join(failed, err) } }
+	h.must(h.format())
+	h.must(h.open())
+	h.create("before")
+	broken := errors.New("the disk is broken")
+	disk.Add(faultfs.Rule{Op: faultfs.OpSync, Name: ".log", Err: broken})
+	for range 2 { // the second one must not flush again and believe it
+		if _, err := h.node.CreateTopics(t.Context(), oneTopic("lost")); !errors.Is(err, broken) {
+			t.Errorf("got %v, want %v", err, broken)
+		}
+	}
+	if _, err := h.node.NextProducerID(t.Context()); err == nil {
+		t.Error("a producer id was handed out after the disk failed")
+	}
+	if _, published := h.node.Image().Topic("lost"); published {
+		t.Error("what was not flushed is published")
+	}
+	if !errors.Is(failed, broken) || !errors.Is(failed, commitlog.ErrDiskFailed) {
+		t.Errorf("OnFailure was told %v", failed)
+	}
+}
+
+func TestACanceledCommandDoesNothing(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	h.must(h.format())
+	h.must(h.open())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := h.node.CreateTopics(ctx, oneTopic("a")); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+	if h.node.Image().TopicCount() != 0 {
+		t.Error("a canceled command made a topic")
+	}
+}
+
+func TestAClosedNodeRefusesCommands(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	h.must(h.format())
+	h.must(h.open())
+	h.must(h.close())
+	if _, err := h.node.CreateTopics(t.Context(), oneTopic("a")); !errors.Is(err, errClosed) {
+		t.Errorf("got %v, want %v", err, errClosed)
+	}
+	if err := h.node.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
+	}
+}
+
+func TestALogOfAnotherQuorumIsRefused(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	h.must(h.format())
+	// The directory is another disk than the one that was formatted: the voter is lost.
+	h.must(commitlog.FormatDir(h.fs, hostDir, commitlog.MetaProperties{ClusterID: "c1uster", NodeID: 1, ID: kafka.UUID{9}}))
+	if err := h.open(); err == nil {
+		t.Error("started as a voter that it is not")
+	}
+}
+
+func TestUnregisteredBrokersAreGone(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	h.must(h.format())
+	h.must(h.open())
+	if err := h.node.UnregisterBroker(t.Context(), 7); !errors.Is(err, kafka.BrokerIdNotRegistered) {
+		t.Errorf("got %v, want %v", err, kafka.BrokerIdNotRegistered)
+	}
+	h.create("a")
+	h.must(h.node.UnregisterBroker(t.Context(), 1))
+	p, _ := h.node.Image().Partition(kafka.TopicPartition{Topic: "a"})
+	if len(h.node.Image().Brokers()) != 0 || p.Leader != kafka.NoNode || len(p.ISR) != 1 {
+		t.Errorf("got brokers %v, partition %+v", h.node.Image().Brokers(), p)
+	}
+	h.must(h.close())
+	h.must(h.open())
+	if p, _ := h.node.Image().Partition(kafka.TopicPartition{Topic: "a"}); p.Leader != 1 || p.LeaderEpoch != 2 {
+		t.Errorf("registered again it has %+v, want leader 1 in epoch 2", p)
+	}
+}
