@@ -336,6 +336,9 @@ func (l *Log) finishIndex(s *segment) error {
 	if err := s.index.save(l.fs, s.name(indexSuffix), s.name(timeIndexSuffix), s.base); err != nil {
 		return err
 	}
+	if err := s.saveAborted(); err != nil {
+		return err
+	}
 	l.indexesUnsynced.Store(true)
 	return nil
 }

@@ -255,6 +255,9 @@ func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
 	if err := s.load(1<<63 - 1); err != nil {
 		return 0, err
 	}
+	if _, err := s.aborted(); err != nil {
+		return 0, err
+	}
 	file, err := s.acquire()
 	if err != nil {
 		return 0, err

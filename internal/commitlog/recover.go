@@ -133,8 +133,8 @@ func (o *opening) noteBatch(s *segment, b record.Batch, at int64) {
 	if b.BaseOffset() >= o.scanFrom {
 		o.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
 	}
-	if b.ProducerID() != kafka.NoProducer {
-		o.producers.Apply(b, o.now)
+	if done, ok := o.producers.Apply(b, o.now); ok && done.Aborted {
+		s.txns.add(done)
 	}
 	o.end = b.NextOffset()
 }
@@ -156,6 +156,7 @@ func (o *opening) cutTorn(s *segment, file vfs.File, at int64, why error) (torn 
 // begin forgets what is known of the segment's batches: they are about to be read.
 func (s *segment) begin(nowMs int64) {
 	s.index.reset()
+	s.txns.reset()
 	s.sinceIndex = 0
 	s.synced.Store(0)
 	s.mu.Lock()

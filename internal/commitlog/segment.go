@@ -23,9 +23,10 @@ type segment struct {
 	base   kafka.Offset
 	size   atomic.Int64 // bytes that hold whole batches, published after they are written
 	index  index
+	txns   txnIndex
 	tail   tail
 
-	mu        sync.Mutex // guards all below
+	mu        sync.Mutex // guards all below; taken after index.mu and txns.mu
 	file      *openFile  // nil while nobody has it open
 	used      bool       // since the last call of idle
 	deleted   bool       // the files are called .deleted
@@ -92,16 +93,22 @@ func (f *openFile) release() {
 // idle closes the file, and drops the index of a segment that is not active, if nobody needed them since the last call and
 // nothing is to be flushed: errors of the kernel's own writing are told to descriptors that were open then.
 func (s *segment) idle(active bool) {
+	if s.closeIdle() && !active {
+		s.index.unload()
+		s.txns.unload()
+	}
+}
+
+// closeIdle does so with the file, and tells whether nobody needed the segment.
+func (s *segment) closeIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.used || s.synced.Load() < s.size.Load() {
 		s.used = false
-		return
+		return false
 	}
 	s.closeFile()
-	if !active {
-		s.index.unload()
-	}
+	return true
 }
 
 // closeFile needs s.mu. Who has the file acquired keeps it.

@@ -83,7 +83,19 @@ func (l *Log) cutAt(s *segment, to, next kafka.Offset) (*segment, kafka.Offset, 
 		at += size
 	}
 	cut.size.Store(limit)
-	return cut, end, nil
+	return cut, end, cut.takeAborted(s, end)
+}
+
+// takeAborted takes over what another segment of the same file says about transactions, up to an offset.
+func (s *segment) takeAborted(from *segment, end kafka.Offset) error {
+	entries, err := from.aborted()
+	if err != nil {
+		return err
+	}
+	s.txns.reset()
+	s.txns.entries = entries
+	s.txns.keep(end)
+	return nil
 }
 
 // truncation makes a log consist of kept segments and a new, empty one. It is run with flushMu held.
