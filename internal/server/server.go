@@ -205,7 +205,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	for _, c := range s.connections() {
+	for _, c := range s.connections(nil) {
 		c.close()
 	}
 	select {
@@ -218,10 +218,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // handlerGrace is how long Shutdown waits for handlers that are in the middle of Handle when their connections are gone.
 const handlerGrace = time.Second
 
-func (s *Server) connections() []*conn {
+// connections appends those that are open to all.
+func (s *Server) connections(all []*conn) []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]*conn, 0, len(s.conns))
 	for c := range s.conns {
 		all = append(all, c)
 	}

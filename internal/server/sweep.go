@@ -25,6 +25,7 @@ func (s *Server) expire(d *deadline, after time.Duration) {
 func (s *Server) sweep() {
 	ticker := time.NewTicker(s.tick)
 	defer ticker.Stop()
+	var all []*conn
 	for {
 		select {
 		case <-ticker.C:
@@ -32,9 +33,11 @@ func (s *Server) sweep() {
 			return
 		}
 		now := s.now.Add(1)
-		for _, c := range s.connections() {
+		all = s.connections(all[:0])
+		for _, c := range all {
 			c.sweep(now)
 		}
+		clear(all)
 	}
 }
 
