@@ -9,12 +9,13 @@ import (
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
-// recover reads every batch from the segment on that holds the recovery point. What does not check is the torn end: it and all
+// recover reads every batch from the segment on that holds or ends at the recovery point. What does not check is the torn end: it and all
 // behind it go. Nothing acknowledged is among it, as a flush makes all before its end durable; but where it lies below the
 // recovery point, it is damage, and stays.
 func (o *opening) recover() error {
+	// A segment that ends at the recovery point may have been rolled after that was written: its indexes are not durable.
 	first := 0
-	for first+1 < len(o.list) && o.list[first+1].base <= o.scanFrom {
+	for first+1 < len(o.list) && o.list[first+1].base < o.scanFrom {
 		first++
 	}
 	for _, s := range o.list[:first] {
