@@ -1,0 +1,352 @@
+package meta
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/sysrecord"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scenarios in testdata give as what they want")
+
+// TestScenarios runs the transcripts in testdata: commands, a line of four dashes, and what they answer and append. With
+// -rewrite the answers are written anew, to be reviewed as a diff.
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out strings.Builder
+			s := newScenario(t)
+			for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+				commands, want, _ := strings.Cut(block, "\n----")
+				want = strings.TrimPrefix(want, "\n")
+				got := s.run(commands)
+				if got != want && !*rewrite {
+					t.Errorf("%s\ngot\n%s\nwant\n%s", commands, got, want)
+				}
+				fmt.Fprintf(&out, "%s\n----\n%s\n\n", commands, got)
+			}
+			if *rewrite {
+				if err := os.WriteFile(file, []byte(strings.TrimSpace(out.String())+"\n"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// scenario is an image that commands change.
+type scenario struct {
+	t   *testing.T
+	im  *Image
+	env Env
+	out strings.Builder
+}
+
+func newScenario(t *testing.T) *scenario {
+	s := &scenario{t: t, im: NewImage("cluster"), env: testEnv()}
+	s.apply(Bootstrap())
+	return s
+}
+
+// testEnv counts ids up from 1.
+func testEnv() Env {
+	ids := byte(0)
+	return Env{
+		Random: rand.New(rand.NewPCG(1, 2)), Partitions: 2, ReplicationFactor: 1, Configs: fewConfigs{},
+		NewID: func() kafka.UUID {
+			ids++
+			return kafka.UUID{15: ids}
+		},
+	}
+}
+
+// fewConfigs knows retention.ms, a number, and cleanup.policy, a list.
+type fewConfigs struct{}
+
+func (fewConfigs) Validate(_ Resource, changed []string, all map[string]string) error {
+	for _, name := range changed {
+		value, set := all[name]
+		if _, err := strconv.Atoi(value); set && strings.HasSuffix(name, ".ms") && err != nil {
+			return kafka.Refuse(kafka.InvalidConfig, "%s=%s is no number", name, value)
+		}
+	}
+	return nil
+}
+
+func (fewConfigs) ListDefault(_ ResourceType, name string) (string, bool) {
+	return "delete", name == "cleanup.policy"
+}
+
+func (s *scenario) apply(entries []Entry) {
+	s.t.Helper()
+	u := s.im.Update()
+	for _, e := range entries {
+		if err := u.Apply(e); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.im = u.Image(s.im.Offset()+kafka.Offset(len(entries)), 1, 1000)
+}
+
+func (s *scenario) run(commands string) string {
+	s.out.Reset()
+	for line := range strings.SplitSeq(commands, "\n") {
+		name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		do, known := scenarioCommands[name]
+		switch {
+		case strings.HasPrefix(name, "#") || name == "":
+		case !known:
+			s.t.Fatalf("unknown command %q", line)
+		default:
+			do(s, strings.Fields(rest))
+		}
+	}
+	return strings.TrimSuffix(s.out.String(), "\n")
+}
+
+func (s *scenario) p(format string, args ...any) { fmt.Fprintf(&s.out, format+"\n", args...) }
+
+// took prints and applies what was decided.
+func (s *scenario) took(entries []Entry) {
+	for _, e := range entries {
+		body, err := json.Marshal(e.Record)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		if _, many := e.Record.(*sysrecord.PartitionRecord); many {
+			r := e.Record.(*sysrecord.PartitionRecord)
+			body = fmt.Appendf(nil, "%d replicas=%v isr=%v leader=%d epoch=%d", r.PartitionID, r.Replicas, r.ISR, r.Leader, r.LeaderEpoch)
+		}
+		s.p("  %s v%d %s", e.Record.RecordName(), e.Version, body)
+	}
+	s.apply(entries)
+}
+
+func outcome(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return err.Error()
+}
+
+// options splits words into plain ones and key=value.
+func options(words []string) (plain []string, set map[string]string) {
+	set = map[string]string{}
+	for _, w := range words {
+		if key, value, ok := strings.Cut(w, "="); ok {
+			set[key] = value
+		} else {
+			plain = append(plain, w)
+		}
+	}
+	return plain, set
+}
+
+func number32(set map[string]string, key string, otherwise int32) int32 {
+	text, ok := set[key]
+	delete(set, key)
+	if !ok {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	return int32(n)
+}
+
+func nodes(text string) []kafka.NodeID {
+	ids := []kafka.NodeID{}
+	for word := range strings.SplitSeq(text, "+") {
+		if n, err := strconv.Atoi(word); err == nil {
+			ids = append(ids, kafka.NodeID(n))
+		}
+	}
+	return ids
+}
+
+var scenarioCommands = map[string]func(s *scenario, words []string){
+	// brokers 1 2/rack 3!  registers brokers; ! leaves one fenced, * makes it start uncleanly
+	"brokers": func(s *scenario, words []string) {
+		for _, w := range words {
+			w, fenced := strings.CutSuffix(w, "!")
+			w, unclean := strings.CutSuffix(w, "*")
+			id, rack, hasRack := strings.Cut(w, "/")
+			n, _ := strconv.Atoi(id)
+			reg := Registration{ID: kafka.NodeID(n), LogDirs: []kafka.UUID{{0: byte(n)}}, Unclean: unclean}
+			if hasRack {
+				reg.Rack = &rack
+			}
+			entries := DecideRegister(s.im, reg, s.im.Offset()+1)
+			if fenced {
+				entries = entries[:len(entries)-1]
+			}
+			for _, e := range entries {
+				if change, ok := e.Record.(*sysrecord.PartitionChangeRecord); ok {
+					s.p("  change %d leader=%d isr=%v elr=%v", change.PartitionID, change.Leader, change.ISR, change.EligibleLeaderReplicas)
+				}
+			}
+			s.apply(entries)
+		}
+	},
+	// create [validate] NAME... p=N rf=N as=1+2,2+1 KEY=VALUE...  topics with the same settings; LENGTHn is a name so long
+	"create": func(s *scenario, words []string) {
+		names, set := options(words)
+		t := NewTopic{Partitions: number32(set, "p", -1), ReplicationFactor: int16(number32(set, "rf", -1))}
+		if rows, ok := set["as"]; ok {
+			delete(set, "as")
+			t.Assignments = map[int32][]kafka.NodeID{}
+			for i, row := range strings.Split(rows, ",") {
+				if row != "gap" {
+					t.Assignments[int32(i)] = nodes(row)
+				}
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(set)) {
+			value := ConfigValue{Name: key}
+			if set[key] != "null" {
+				value.Value = new(set[key])
+			}
+			t.Configs = append(t.Configs, value)
+		}
+		cmd := CreateTopics{}
+		for _, name := range names {
+			if name == "validate" {
+				cmd.ValidateOnly = true
+				continue
+			}
+			if name == "EMPTY" {
+				name = ""
+			}
+			t.Name = strings.ReplaceAll(name, "SPACE", " ")
+			if length, ok := strings.CutPrefix(name, "LENGTH"); ok {
+				n, _ := strconv.Atoi(length)
+				t.Name = strings.Repeat("x", n)
+			}
+			cmd.Topics = append(cmd.Topics, t)
+		}
+		entries, results := DecideCreateTopics(s.im, cmd, s.env)
+		for _, r := range results {
+			s.p("%s: %s partitions=%d rf=%d", r.Name, outcome(r.Err), r.Partitions, r.ReplicationFactor)
+		}
+		s.took(entries)
+	},
+	// delete NAME... id=N...
+	"delete": func(s *scenario, words []string) {
+		cmd := DeleteTopics{}
+		for _, w := range words {
+			if id, ok := strings.CutPrefix(w, "id="); ok {
+				n, _ := strconv.Atoi(id)
+				cmd.IDs = append(cmd.IDs, kafka.UUID{15: byte(n)})
+			} else {
+				cmd.Names = append(cmd.Names, w)
+			}
+		}
+		entries, results := DecideDeleteTopics(s.im, cmd)
+		for _, r := range results {
+			s.p("%q id=%d: %s", r.Name, r.ID[15], outcome(r.Err))
+		}
+		s.took(entries)
+	},
+	// grow [validate] NAME... to=N as=1,2
+	"grow": func(s *scenario, words []string) {
+		names, set := options(words)
+		g := TopicGrowth{Count: number32(set, "to", 0)}
+		if rows, ok := set["as"]; ok {
+			g.Assignments = [][]kafka.NodeID{}
+			for row := range strings.SplitSeq(rows, ",") {
+				g.Assignments = append(g.Assignments, nodes(row))
+			}
+		}
+		cmd := CreatePartitions{}
+		for _, name := range names {
+			if name == "validate" {
+				cmd.ValidateOnly = true
+				continue
+			}
+			g.Name = name
+			cmd.Topics = append(cmd.Topics, g)
+		}
+		entries, results := DecideCreatePartitions(s.im, cmd, s.env)
+		for _, r := range results {
+			s.p("%s: %s", r.Name, outcome(r.Err))
+		}
+		s.took(entries)
+	},
+	// alter TYPE NAME KEY=VALUE...  the legacy request
+	"alter": func(s *scenario, words []string) { s.alter(words, false) },
+	// incr TYPE NAME [set|del|app|sub]:KEY=VALUE...
+	"incr": func(s *scenario, words []string) { s.alter(words, true) },
+	// unregister ID
+	"unregister": func(s *scenario, words []string) {
+		entries, err := DecideUnregister(s.im, nodes(words[0])[0])
+		s.p("%s", outcome(err))
+		s.took(entries)
+	},
+	// show prints the topics, and what is set
+	"show": func(s *scenario, _ []string) {
+		for t := range s.im.Topics() {
+			s.p("%s %s", t.Name, sortedConfig(s.im, Resource{TopicResource, t.Name}))
+			for i, p := range t.Partitions {
+				s.p("  %d replicas=%v isr=%v leader=%d epoch=%d/%d", i, p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch)
+			}
+		}
+		for _, kind := range []ResourceType{BrokerResource, ClientMetricsResource, GroupResource} {
+			for r := range s.im.Resources(kind) {
+				s.p("%d/%s %s", r.Type, r.Name, sortedConfig(s.im, r))
+			}
+		}
+	},
+}
+
+func sortedConfig(im *Image, r Resource) string {
+	var words []string
+	values := im.Config(r)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		words = append(words, key+"="+values[key])
+	}
+	return strings.Join(words, " ")
+}
+
+func (s *scenario) alter(words []string, incremental bool) {
+	kind, _ := strconv.Atoi(words[0])
+	name := words[1]
+	if name == "EMPTY" {
+		name = ""
+	}
+	change := ConfigChange{Resource: Resource{ResourceType(kind), name}}
+	kinds := map[string]OpKind{"set": Set, "del": Delete, "app": Append, "sub": Subtract, "odd": 9}
+	for _, w := range words[2:] {
+		key, value, hasValue := strings.Cut(w, "=")
+		op := ConfigOp{Name: key}
+		if incremental {
+			verb, rest, _ := strings.Cut(key, ":")
+			op.Name, op.Op = rest, kinds[verb]
+		}
+		if hasValue {
+			op.Value = &value
+		}
+		change.Ops = append(change.Ops, op)
+	}
+	entries, results := DecideAlterConfigs(s.im, AlterConfigs{Incremental: incremental, Resources: []ConfigChange{change}}, s.env)
+	s.p("%s", outcome(results[0].Err))
+	s.took(entries)
+}
