@@ -66,7 +66,6 @@ func (m *Machine) EndTransaction(producer kafka.ProducerID, commit bool) {
 		if commit && (!there || last.seq < open[key].seq) {
 			g.store(key.tp, open[key])
 		}
-		m.dropIfUnused(g)
 	}
 }
 
@@ -90,7 +89,6 @@ func (m *Machine) applyOffset(r *OffsetRecord) {
 	if g.unstable[tp] > 0 {
 		m.dropOpen(openKey{group: r.Group, tp: tp})
 	}
-	m.dropIfUnused(g)
 }
 
 // dropOpen forgets an offset in all open transactions: it was deleted.
@@ -116,10 +114,17 @@ func (m *Machine) applyGroup(r *GroupRecord) {
 	}
 	g.durable = false
 	g.adopt(&Generation{SinceMs: -1})
-	m.dropIfUnused(g)
+	for _, id := range slices.Sorted(maps.Keys(g.pending)) {
+		g.forget(id)
+	}
+	g.sync.cancel()
+	if len(g.offsets) == 0 && len(g.unstable) == 0 {
+		delete(m.groups, g.id)
+	}
 }
 
-// groupFor returns the group, new if need be: one that stores offsets and has no members is there through them alone.
+// groupFor returns the group, new if need be: one that has committed from outside is there without a GroupRecord, until it
+// expires.
 func (m *Machine) groupFor(id string) *group {
 	g := m.groups[id]
 	if g == nil {
@@ -127,19 +132,6 @@ func (m *Machine) groupFor(id string) *group {
 		m.groups[id] = g
 	}
 	return g
-}
-
-// dropIfUnused forgets a group of which the log says nothing any more.
-func (m *Machine) dropIfUnused(g *group) {
-	if g.durable || len(g.offsets) > 0 || len(g.unstable) > 0 {
-		return
-	}
-	for _, id := range slices.Sorted(maps.Keys(g.pending)) {
-		g.forget(id)
-	}
-	g.join.cancel()
-	g.sync.cancel()
-	delete(m.groups, g.id)
 }
 
 func (g *group) store(tp kafka.TopicPartition, s stored) {

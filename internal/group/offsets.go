@@ -254,7 +254,7 @@ func (m *Machine) Expire(now time.Time) Effects {
 			}
 			e.Records = append(e.Records, g.tombstone(tp))
 		}
-		if kept == 0 && g.state == Empty && len(g.pending) == 0 && g.durable {
+		if kept == 0 && g.state == Empty && len(g.pending) == 0 {
 			e.Records = append(e.Records, &GroupRecord{Group: id})
 		}
 	}
