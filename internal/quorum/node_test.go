@@ -15,6 +15,7 @@ import (
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/sysrecord"
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
@@ -220,4 +221,53 @@ func TestAnUncleanStopBeginsNewLeaderEpochs(t *testing.T) {
 			t.Errorf("the first image after an unclean stop has %+v, want leader epoch 1", p)
 		}
 	}))
+}
+
+func TestInspectTellsWhatKafkaNeeds(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 4)
+	h.must(h.format())
+	check := func(port uint16) {
+		t.Helper()
+		id, err := Inspect(h.fs, hostDir)
+		h.must(err)
+		want := []string{
+			"process.roles=broker,controller", "node.id=1", "controller.listener.names=CONTROLLER",
+			fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d", port),
+		}
+		if id.ClusterID != "c1uster" || id.Directory.IsZero() || id.Membership.Version != 1 || !slices.Equal(id.ServerProperties(), want) {
+			t.Errorf("got %+v and %q, want %q", id, id.ServerProperties(), want)
+		}
+	}
+	check(9093)
+	h.must(h.open())
+	h.create("a")
+	check(9093) // beside the running node
+	h.must(h.close())
+	h.options = func(o *Options) { o.Controller.Port = 7777 } // the controller moves: the voters' record follows
+	h.must(h.open())
+	check(7777)
+	h.must(h.node.Snapshot())
+	h.create("b")
+	check(7777)
+	h.must(h.close())
+}
+
+func TestALogThatEndsInsideATransactionIsAborted(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 5)
+	h.must(h.format())
+	h.must(h.open())
+	h.create("a")
+	begin := []meta.Entry{{Record: sysrecord.NewBeginTransactionRecord()}, {Record: &sysrecord.TopicRecord{Name: "half", TopicID: kafka.UUID{7}}}}
+	if _, err := h.node.log.Append(encode(begin, 1), h.node.core.State().Epoch, h.now); err != nil {
+		t.Fatal(err)
+	}
+	h.must(h.node.Close())
+	h.must(h.dir.Close(true, 0))
+	for range 2 {
+		h.must(h.open())
+		if _, half := h.node.Image().Topic("half"); half || h.node.Image().TopicCount() != 1 {
+			t.Errorf("half a transaction shows: %s", describe(h.node.Image()))
+		}
+		h.must(h.close())
+	}
 }

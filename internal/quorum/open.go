@@ -35,6 +35,9 @@ func (n *Node) load() error {
 	if err := n.openLog(); err != nil {
 		return err
 	}
+	if err := removeUnfinished(n.o.FS, n.folder); err != nil {
+		return err
+	}
 	ids, err := listSnapshots(n.o.FS, n.folder)
 	if err != nil {
 		return err

@@ -28,6 +28,7 @@ type SnapshotID struct {
 const (
 	snapshotSuffix = ".checkpoint"
 	partialSuffix  = ".part"
+	deletedSuffix  = ".deleted" // Kafka's, before it removes one
 )
 
 // String is the snapshot's file name.
@@ -49,7 +50,7 @@ func compareSnapshots(a, b SnapshotID) int {
 	return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Epoch, b.Epoch))
 }
 
-// listSnapshots returns the whole snapshots in a folder, the oldest first, and removes what is left of unfinished ones.
+// listSnapshots returns the whole snapshots in a folder, the oldest first.
 func listSnapshots(fs vfs.FS, folder string) ([]SnapshotID, error) {
 	entries, err := fs.ReadDir(folder)
 	if vfs.IsNotExist(err) {
@@ -62,14 +63,27 @@ func listSnapshots(fs vfs.FS, folder string) ([]SnapshotID, error) {
 	for _, e := range entries {
 		if id, ok := ParseSnapshotName(e.Name); ok {
 			ids = append(ids, id)
-		} else if strings.HasSuffix(e.Name, snapshotSuffix+partialSuffix) || strings.HasSuffix(e.Name, snapshotSuffix+".deleted") {
-			if err := fs.Remove(filepath.Join(folder, e.Name)); err != nil && !vfs.IsNotExist(err) {
-				return nil, fmt.Errorf("remove unfinished snapshot: %w", err)
-			}
 		}
 	}
 	slices.SortFunc(ids, compareSnapshots)
 	return ids, nil
+}
+
+// removeUnfinished removes what is left of snapshots that were not finished or are deleted.
+func removeUnfinished(fs vfs.FS, folder string) error {
+	entries, err := fs.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name, snapshotSuffix+partialSuffix) && !strings.HasSuffix(e.Name, snapshotSuffix+deletedSuffix) {
+			continue
+		}
+		if err := fs.Remove(filepath.Join(folder, e.Name)); err != nil && !vfs.IsNotExist(err) {
+			return fmt.Errorf("remove unfinished snapshot: %w", err)
+		}
+	}
+	return nil
 }
 
 // readSnapshot applies a snapshot. It must end with its footer: a torn one was never renamed.
