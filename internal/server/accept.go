@@ -78,7 +78,7 @@ func (s *Server) welcome(nc net.Conn, l Listener) {
 	s.conns[c] = struct{}{}
 	s.perIP[ip]++
 	s.metrics.Connections.Add(1)
-	s.goroutines.Go(c.serve)
+	s.serving.Go(c.serve)
 	s.mu.Unlock()
 	s.metrics.ConnectionsAccepted.Inc()
 }

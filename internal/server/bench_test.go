@@ -17,7 +17,6 @@ type benchHandler struct {
 	fakeHandler
 	produce wire.ProduceRequest
 	fetch   wire.FetchRequest
-	records []wire.Part
 	fetched wire.FetchResponse
 	late    chan func(*wire.Response)
 	lateReq chan *wire.Request

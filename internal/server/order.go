@@ -132,6 +132,7 @@ func (s *slot) recycle() {
 	}
 	s.dropFrame()
 	s.response = nil
+	s.req.Response() // resets it: an idle connection must not keep its last answer alive
 }
 
 // handle gives the request to the handler and sees to its answer. It returns false when the connection ends.

@@ -121,11 +121,13 @@ type Server struct {
 	tick        time.Duration // the step of the deadlines
 	now         atomic.Int64  // steps taken so far
 	lastConn    atomic.Uint64
-	goroutines  sync.WaitGroup
-	stopping    chan struct{} // closed when Shutdown begins
-	swept       chan struct{} // closed to end the sweep
-	closedLimit logLimit      // lines about connections closed for what they sent
-	fullLimit   logLimit      // lines about limits on connections
+	serving     sync.WaitGroup // connections
+	goroutines  sync.WaitGroup // the others
+	stopping    chan struct{}  // closed when Shutdown begins
+	swept       chan struct{}  // closed to end the sweep
+	sweptOnce   sync.Once
+	closedLimit logLimit // lines about connections closed for what they sent
+	fullLimit   logLimit // lines about limits on connections
 
 	mu        sync.Mutex // guards what follows
 	stopped   bool
@@ -179,9 +181,8 @@ func (s *Server) Serve(listeners ...Listener) {
 // ctx ends first they are closed at once and its error is returned. The server can't be used again.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
-	first := !s.stopped
-	s.stopped = true
-	if first {
+	if !s.stopped {
+		s.stopped = true
 		close(s.stopping)
 	}
 	for _, l := range s.listeners {
@@ -192,11 +193,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.drain()
 	}
 	s.mu.Unlock()
-	if first {
-		s.goroutines.Go(s.endSweep)
-	}
 	done := make(chan struct{})
 	go func() { // ends when the last goroutine of the server does, which the closing below sees to
+		s.serving.Wait()
+		s.sweptOnce.Do(func() { close(s.swept) }) // not sooner: slow peers must not hold up Shutdown
 		s.goroutines.Wait()
 		close(done)
 	}()

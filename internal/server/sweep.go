@@ -21,7 +21,7 @@ func (s *Server) expire(d *deadline, after time.Duration) {
 	d.at.Store(s.now.Load() + int64((after+s.tick-1)/s.tick) + 1)
 }
 
-// sweep closes connections whose deadlines have passed, step by step, until endSweep.
+// sweep closes connections whose deadlines have passed, step by step, until the last one has ended at Shutdown.
 func (s *Server) sweep() {
 	ticker := time.NewTicker(s.tick)
 	defer ticker.Stop()
@@ -39,12 +39,4 @@ func (s *Server) sweep() {
 		}
 		clear(all)
 	}
-}
-
-// endSweep ends the sweep when the last connection is gone: until then slow peers must not hold up Shutdown.
-func (s *Server) endSweep() {
-	for s.metrics.Connections.Value() > 0 {
-		<-s.room
-	}
-	close(s.swept)
 }
