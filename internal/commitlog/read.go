@@ -34,19 +34,23 @@ func (c *Chunk) Release() {
 // not reached, as far as they lie in one segment and maxBytes allows. With atLeastOne the first batch is returned even if
 // it is larger. The error is kafka.OffsetOutOfRange for an offset before the log's start or beyond its end.
 func (l *Log) Read(from, bound kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
-	end := l.EndOffset()
+	var chunk Chunk
+	err := l.look(func(segments []*segment, end kafka.Offset) (err error) {
+		chunk, err = l.readFrom(segments, from, bound, end, maxBytes, atLeastOne)
+		return err
+	})
+	return chunk, err
+}
+
+func (l *Log) readFrom(segments []*segment, from, bound, end kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
 	if from < l.StartOffset() || from > end {
 		return Chunk{}, kafka.OffsetOutOfRange
 	}
 	bound = min(bound, end)
-	segments := *l.segments.Load()
 	for i := find(segments, from); from < bound && i < len(segments); i++ {
 		chunk, err := segments[i].read(from, bound, nextBase(segments, i, end), maxBytes, atLeastOne)
-		if err != nil {
-			return Chunk{}, l.readError(err)
-		}
-		if chunk.File != nil {
-			return chunk, nil
+		if err != nil || chunk.File != nil {
+			return chunk, err
 		}
 		if chunk.Next <= from {
 			break
@@ -56,9 +60,24 @@ func (l *Log) Read(from, bound kafka.Offset, maxBytes int, atLeastOne bool) (Chu
 	return Chunk{Next: from}, nil
 }
 
+// look lets a reader look at the log's segments, again if a truncation came in between and left it with bytes that make no
+// sense.
+func (l *Log) look(reader func(segments []*segment, end kafka.Offset) error) error {
+	for {
+		end := l.EndOffset()
+		seen := l.segments.Load()
+		err := reader(*seen, end)
+		var corrupt *CorruptError
+		cut := l.segments.Load() != seen || l.EndOffset() < end
+		if err == nil || !cut || !errors.Is(err, errRetired) && !errors.As(err, &corrupt) && !vfs.IsNotExist(err) {
+			return l.readError(err)
+		}
+	}
+}
+
 // readError explains that a deleted log's files are gone.
 func (l *Log) readError(err error) error {
-	if l.closed.Load() && vfs.IsNotExist(err) {
+	if err != nil && l.closed.Load() && vfs.IsNotExist(err) {
 		return fmt.Errorf("%s: %w", l.partition, ErrClosed)
 	}
 	return err

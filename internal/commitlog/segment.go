@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,6 +31,7 @@ type segment struct {
 	file      *openFile  // nil while nobody has it open
 	used      bool       // since the last call of idle
 	deleted   bool       // the files are called .deleted
+	retired   bool       // the file is another segment's
 	maxKnown  bool
 	maxTime   TimeEntry // the largest timestamp, -1 while there is none, and the last offset of the first batch that has it
 	firstMs   int64     // timestamp of the first batch, -1 if unknown or none
@@ -58,10 +60,16 @@ func (s *segment) name(suffix string) string {
 	return filepath.Join(s.folder, offsetName(s.base, suffix))
 }
 
+// errRetired is for a reader that found a segment in a list from before a truncation.
+var errRetired = errors.New("segment was truncated")
+
 // acquire opens the file or takes the one that is open. Each acquire needs one release.
 func (s *segment) acquire() (*openFile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.retired {
+		return nil, errRetired
+	}
 	s.used = true
 	if s.file == nil {
 		name := s.name(logSuffix)

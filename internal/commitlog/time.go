@@ -19,10 +19,16 @@ const decompressedMax = 256 << 20
 
 // OffsetForTime returns the first record below a bound whose timestamp is at least ms, looking inside batches. It is false if
 // there is none.
-func (l *Log) OffsetForTime(ms int64, bound kafka.Offset) (Timestamped, bool, error) {
-	start, end := l.StartOffset(), l.EndOffset()
-	bound = min(bound, end)
-	segments := *l.segments.Load()
+func (l *Log) OffsetForTime(ms int64, bound kafka.Offset) (found Timestamped, ok bool, err error) {
+	err = l.look(func(segments []*segment, end kafka.Offset) (err error) {
+		found, ok, err = l.firstAtTime(segments, ms, min(bound, end), end)
+		return err
+	})
+	return found, ok, err
+}
+
+func (l *Log) firstAtTime(segments []*segment, ms int64, bound, end kafka.Offset) (Timestamped, bool, error) {
+	start := l.StartOffset()
 	for i := find(segments, start); i < len(segments); i++ {
 		s, next := segments[i], nextBase(segments, i, end)
 		if s.base >= bound {
@@ -100,10 +106,16 @@ func (s *segment) firstInBatch(w *walker, at, ms int64, start, bound kafka.Offse
 }
 
 // MaxTimestamp returns the first record below a bound that has the largest timestamp there. It is false in an empty log.
-func (l *Log) MaxTimestamp(bound kafka.Offset) (Timestamped, bool, error) {
-	start, end := l.StartOffset(), l.EndOffset()
-	bound = min(bound, end)
-	segments := *l.segments.Load()
+func (l *Log) MaxTimestamp(bound kafka.Offset) (found Timestamped, ok bool, err error) {
+	err = l.look(func(segments []*segment, end kafka.Offset) (err error) {
+		found, ok, err = l.maxTimestamp(segments, min(bound, end), end)
+		return err
+	})
+	return found, ok, err
+}
+
+func (l *Log) maxTimestamp(segments []*segment, bound, end kafka.Offset) (Timestamped, bool, error) {
+	start := l.StartOffset()
 	largest, in := int64(-1), -1
 	for i := find(segments, start); i < len(segments) && segments[i].base < bound; i++ {
 		ms, err := l.largestBelow(segments[i], start, bound, nextBase(segments, i, end))

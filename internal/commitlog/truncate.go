@@ -46,7 +46,7 @@ func (l *Log) Reset(start kafka.Offset) error {
 	}
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
-	t := truncation{Log: l, old: *l.segments.Load(), start: start, end: start, now: l.seen}
+	t := truncation{Log: l, old: *l.segments.Load(), start: start, end: start, reset: true, now: l.seen}
 	return t.run()
 }
 
@@ -104,6 +104,7 @@ type truncation struct {
 	old, kept  []*segment
 	cut        *segment // the last of kept, if it is a shorter one in the file of an old one
 	start, end kafka.Offset
+	reset      bool // nothing of the log stays
 	now        time.Time
 }
 
@@ -151,12 +152,16 @@ func (t *truncation) change(active *segment) error {
 		}
 	}
 	gone := t.old[len(t.kept):]
+	var replaced *segment // it has the name of the new one: there must be one of them at any time, or the end is forgotten
+	if len(gone) > 0 && gone[0].base == t.end {
+		replaced, gone = gone[0], gone[1:]
+	}
 	for _, s := range slices.Backward(gone) {
 		if err := t.discard(s); err != nil {
 			return err
 		}
 	}
-	if len(t.kept) == 0 {
+	if t.reset {
 		if err := t.renameAllDoomed(); err != nil {
 			return err
 		}
@@ -169,13 +174,34 @@ func (t *truncation) change(active *segment) error {
 	if err := t.cutSnapshots(); err != nil {
 		return err
 	}
-	if err := t.create(active, t.now); err != nil {
+	if err := t.replace(replaced, active); err != nil {
 		return err
 	}
 	if err := t.syncNames(); err != nil {
 		return err
 	}
 	return t.reloadProducers()
+}
+
+// replace makes the file of the new active segment. Readers of a replaced segment keep its file.
+func (t *truncation) replace(old, active *segment) error {
+	if old == nil {
+		return t.create(active, t.now)
+	}
+	for _, suffix := range []string{indexSuffix, timeIndexSuffix, txnIndexSuffix} {
+		if err := t.fs.Remove(old.name(suffix)); err != nil && !vfs.IsNotExist(err) {
+			return err
+		}
+	}
+	old.retire()
+	name := active.name(logSuffix)
+	if err := vfs.WriteFile(t.fs, name+tmpSuffix, nil); err != nil {
+		return err
+	}
+	if err := t.fs.Rename(name+tmpSuffix, name); err != nil {
+		return err
+	}
+	return t.create(active, t.now)
 }
 
 // discard takes a segment away, durably, and leaves its renamed files to Sweep.
@@ -222,8 +248,16 @@ func (t *truncation) shorten(old *segment) error {
 		return err
 	}
 	t.cut.synced.Store(size)
-	old.abandon()
+	old.retire()
 	return t.finishIndex(t.cut)
+}
+
+// retire ends the use of a segment whose file is another's now, or will be.
+func (s *segment) retire() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retired = true
+	s.closeFile()
 }
 
 // abandon closes the segment's file as soon as no reader has it.
