@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -162,4 +163,21 @@ func TestGoneClientOfParkedRequestIsNoticed(t *testing.T) {
 	ts.now.Add(1 << 20) // as if hours had passed
 	awaitTrue(t, "the connection has ended", func() bool { return ts.Metrics().Connections.Value() == 0 })
 	r.answer()
+}
+
+func TestLogLimitSaysWhatItHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lines := &lineLog{}
+		log := slog.New(slog.NewTextHandler(lines, nil))
+		var l logLimit
+		for range 100 {
+			l.log(log, slog.LevelWarn, "noise")
+		}
+		time.Sleep(logInterval)
+		l.log(log, slog.LevelWarn, "noise")
+		got := lines.lines()
+		if len(got) != logLinesMax+1 || !strings.HasSuffix(got[logLinesMax], "similar=95") {
+			t.Errorf("%d lines, the last %q; want %d, the last with similar=95", len(got), got[len(got)-1], logLinesMax+1)
+		}
+	})
 }

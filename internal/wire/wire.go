@@ -55,7 +55,8 @@ func (r *Request) Response() *Response {
 }
 
 // Response is the answer to one request: either Body, which the server encodes, or bytes made by one of wire's own codecs.
-// Whoever passes it to reply gives it away.
+// Whoever passes it to reply gives it away. Append to Head and Parts of a request's own response rather than setting them: the
+// slices are used again for the next answer.
 type Response struct {
 	Body kmsg.Response
 
