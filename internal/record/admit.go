@@ -223,7 +223,7 @@ func (w *walk) run() error {
 	if !w.scan.end() {
 		return w.refuse(errRecordsMore)
 	}
-	if w.scan.failed != io.EOF {
+	if !errors.Is(w.scan.failed, io.EOF) {
 		return w.refuse(w.scan.failed)
 	}
 	if w.invalid != nil {

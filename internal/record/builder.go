@@ -32,14 +32,19 @@ type Builder struct {
 	count  int32
 	baseMs int64
 	maxMs  int64
+
+	lastBytes int // length of the batch before: what the next one probably has
 }
 
 // builderFlush is how many bytes of records are gathered before the encoder gets them.
 const builderFlush = 64 << 10
 
+// maxOverhead is what a record without headers has at most beside its key and value.
+const maxOverhead = 32
+
 // Add appends a record. A nil key, value or header value is null. The bytes are copied.
 func (b *Builder) Add(key, value []byte, headers []Header, timestampMs int64) {
-	timestampMs = b.begin(timestampMs)
+	timestampMs = b.begin(timestampMs, len(key)+len(value))
 	delta := timestampMs - b.baseMs
 	size := 1 + varintBytes(delta) + varintBytes(int64(b.count)) + fieldBytes(key) + fieldBytes(value) +
 		varintBytes(int64(len(headers)))
@@ -60,20 +65,24 @@ func (b *Builder) Add(key, value []byte, headers []Header, timestampMs int64) {
 
 // addBody appends a record from the bytes that follow the deltas in another's body: key, value and headers.
 func (b *Builder) addBody(rest []byte, timestampMs int64) {
-	timestampMs = b.begin(timestampMs)
+	timestampMs = b.begin(timestampMs, len(rest))
 	delta := timestampMs - b.baseMs
 	dst := b.head(1+varintBytes(delta)+varintBytes(int64(b.count))+len(rest), delta)
 	b.end(append(dst, rest...))
 }
 
-// begin starts the batch with the first record, and returns the record's time.
-func (b *Builder) begin(timestampMs int64) int64 {
+// begin starts the batch with the first record, of about the size, and returns the record's time.
+func (b *Builder) begin(timestampMs int64, size int) int64 {
 	if b.LogAppendTimeMs > 0 {
 		timestampMs = b.LogAppendTimeMs
 	}
 	if b.count == 0 {
 		b.baseMs, b.maxMs = timestampMs, noTimestamp
-		b.out = append(b.out[:0], make([]byte, HeaderBytes)...)
+		if cap(b.out) < HeaderBytes {
+			b.out = make([]byte, 0, max(HeaderBytes+size+maxOverhead, b.lastBytes))
+		}
+		b.out = b.out[:HeaderBytes]
+		clear(b.out)
 		b.raw = b.raw[:0]
 		if b.Compression.Codec != compress.None {
 			b.writer = compress.NewWriter(b.Compression, b.out)
@@ -184,6 +193,7 @@ func (b *Builder) Build() Batch {
 	binary.BigEndian.PutUint32(h[posBaseSequence:], uint32(producer.BaseSequence))
 	binary.BigEndian.PutUint32(h[posCount:], uint32(b.count))
 	h.stampCRC()
+	b.lastBytes = len(h)
 	b.out, b.count = nil, 0
 	return h
 }

@@ -1,6 +1,8 @@
 package record
 
 import (
+	"errors"
+	"io"
 	"iter"
 	"math"
 
@@ -69,7 +71,7 @@ func (b Batch) Records(maxDecompressed int64) iter.Seq2[Record, error] {
 		}
 		if !s.end() {
 			yield(Record{}, errRecordsMore)
-		} else if s.src != nil && s.err() != errRecordsEnd {
+		} else if s.src != nil && !errors.Is(s.failed, io.EOF) {
 			yield(Record{}, s.err())
 		}
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"errors"
 	"io"
 
 	"github.com/raftsman/raftsman/internal/record/compress"
@@ -60,7 +61,7 @@ func (s *scanner) end() bool { return len(s.buf) == 0 && !s.refill() }
 
 // err is what went wrong where bytes were wanted and there were none: the decoder's error, or that the section is too short.
 func (s *scanner) err() error {
-	if s.failed == nil || s.failed == io.EOF {
+	if s.failed == nil || errors.Is(s.failed, io.EOF) {
 		return errRecordsEnd
 	}
 	return s.failed

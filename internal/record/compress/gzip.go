@@ -2,6 +2,7 @@ package compress
 
 import (
 	"bytes"
+	"errors"
 	"io"
 
 	"github.com/klauspost/compress/gzip"
@@ -31,9 +32,9 @@ func (s *gzipSource) reset(payload []byte, _ int64) error {
 
 func (s *gzipSource) next(int64) ([]byte, error) {
 	n, err := io.ReadFull(s.decoder, s.piece)
-	if err == io.ErrUnexpectedEOF && s.in.Len() == 0 {
+	if errors.Is(err, io.ErrUnexpectedEOF) && s.in.Len() == 0 {
 		// ReadFull says so of a short last piece as well as of a torn stream: the decoder knows which.
-		if _, again := s.decoder.Read(s.piece[n:]); again == io.EOF {
+		if _, again := s.decoder.Read(s.piece[n:]); errors.Is(again, io.EOF) {
 			err = io.EOF
 		}
 	}

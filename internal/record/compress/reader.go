@@ -48,7 +48,7 @@ func NewReader(c Codec, payload []byte, limit int64) (*Reader, error) {
 	}
 	r.limit, r.left, r.err, r.rest = limit, limit, nil, nil
 	if err := r.source.reset(payload, limit); err != nil {
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			err = io.ErrUnexpectedEOF // not even a header
 		}
 		defer r.Close()
@@ -111,7 +111,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 
 // wrap makes every decoder's error one of io.EOF, *LimitError or a wrapped ErrCorrupt.
 func (r *Reader) wrap(err error) error {
-	if err == io.EOF || errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, io.EOF) || errors.Is(err, ErrCorrupt) {
 		return err
 	}
 	if _, ok := errors.AsType[*LimitError](err); ok {
@@ -141,7 +141,7 @@ func Decompress(dst []byte, c Codec, payload []byte, limit int64) ([]byte, error
 	defer r.Close()
 	for {
 		piece, err := r.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return dst, nil
 		}
 		if err != nil {
