@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -269,5 +270,21 @@ func TestALogThatEndsInsideATransactionIsAborted(t *testing.T) {
 			t.Errorf("half a transaction shows: %s", describe(h.node.Image()))
 		}
 		h.must(h.close())
+	}
+}
+
+func TestALostMetadataLogIsNotMadeAnew(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 6)
+	h.must(h.format())
+	h.must(h.open())
+	if _, err := h.dir.Create(kafka.TopicPartition{Topic: "a"}, kafka.UUID{1}, commitlog.DefaultConfig(), h.now); err != nil {
+		t.Fatal(err)
+	}
+	h.must(h.node.Close())
+	h.must(h.dir.Close(false, 0))
+	h.must(h.fs.RemoveAll(filepath.Join(hostDir, "__cluster_metadata-0")))
+	var corrupt *commitlog.CorruptError
+	if err := h.open(); !errors.As(err, &corrupt) {
+		t.Errorf("got %v, want a CorruptError", err)
 	}
 }

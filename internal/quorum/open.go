@@ -67,8 +67,28 @@ func (n *Node) openLog() (err error) {
 	} else if err != nil {
 		return err
 	}
-	n.log, err = open(metadataPartition, kafka.MetadataTopicID, n.o.logConfig(), n.o.Now())
-	return err
+	if n.log, err = open(metadataPartition, kafka.MetadataTopicID, n.o.logConfig(), n.o.Now()); err != nil {
+		return err
+	}
+	return n.refuseLostMetadata()
+}
+
+// refuseLostMetadata tells a new cluster, whose directory holds no partitions yet, from one whose metadata log was lost: there
+// a new one would have all partitions deleted as unknown.
+func (n *Node) refuseLostMetadata() error {
+	if n.log.EndOffset() > 0 {
+		return nil
+	}
+	found, err := n.o.Dir.Partitions()
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.Topic != metadataLog {
+			return &commitlog.CorruptError{File: n.folder, Reason: fmt.Sprintf("the log is empty, though the directory holds partitions, as %s", f.TopicPartition)}
+		}
+	}
+	return nil
 }
 
 // loadSnapshot reads the newest snapshot. The one at offset 0 was written by the format command: its records are not part of
