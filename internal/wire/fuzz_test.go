@@ -50,7 +50,7 @@ func FuzzRequest(f *testing.F) {
 		if err != nil {
 			return // kmsg knows smallest sizes that the schema walk does not look for
 		}
-		if float64(used) > 1.5*float64(cost)+1<<16 { // the fuzzer's own goroutines allocate too
+		if float64(used) > allocationFactor*1.5*float64(cost)+1<<16 { // the fuzzer's own goroutines allocate too
 			t.Fatalf("%s v%d: %d bytes took %d bytes decoded, Measure said %d", KeyName(key), version, len(body), used, cost)
 		}
 	})

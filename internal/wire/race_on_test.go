@@ -1,0 +1,6 @@
+//go:build race
+
+package wire
+
+// allocationFactor: under the race detector append(s, make(...)...) allocates twice.
+const allocationFactor = 2
