@@ -8,6 +8,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/config"
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 )
@@ -20,11 +21,16 @@ func (a *API) describeConfigs(c call) {
 		return
 	}
 	resp := kmsg.NewPtrDescribeConfigsResponse()
+	whole := checkKinds(req)
 	for i := range req.Resources {
 		r := &req.Resources[i]
 		row := kmsg.NewDescribeConfigsResponseResource()
 		row.ResourceType, row.ResourceName = r.ResourceType, r.ResourceName
-		entries, err := a.describeResource(config.Kind(r.ResourceType), r.ResourceName)
+		var entries []config.Entry
+		err := whole
+		if err == nil {
+			entries, err = a.describeResource(config.Kind(r.ResourceType), r.ResourceName)
+		}
 		code, message := answerOf(err)
 		row.ErrorCode, row.ErrorMessage = int16(code), message
 		for j := range entries {
@@ -35,6 +41,18 @@ func (a *API) describeConfigs(c call) {
 		resp.Resources = append(resp.Resources, row)
 	}
 	c.answer(resp)
+}
+
+// checkKinds refuses a request that asks for a resource of a kind that does not exist: as in Kafka, none of it is answered.
+func checkKinds(req *kmsg.DescribeConfigsRequest) error {
+	for i := range req.Resources {
+		switch kind := config.Kind(req.Resources[i].ResourceType); kind {
+		case config.KindTopic, config.KindBroker, config.KindLogger, config.KindClientMetrics, config.KindGroup:
+		default:
+			return kafka.Refuse(kafka.InvalidRequest, "unknown resource type %d", kind)
+		}
+	}
+	return nil
 }
 
 func configRow(e *config.Entry, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
@@ -92,7 +110,8 @@ func (a *API) describeResource(kind config.Kind, name string) ([]config.Entry, e
 		}
 		return a.Config.DescribeGroup(dynamic, configOf(image, kind, name)), nil
 	}
-	return nil, kafka.Refuse(kafka.InvalidRequest, "unknown resource type %d", kind)
+	invariant.Check(false, "resource type %d was not refused", kind)
+	return nil, nil
 }
 
 // checkNode refuses a broker's resource that is not this broker's: only a broker knows its own configuration.
@@ -112,10 +131,7 @@ const rootLogger = "root"
 
 func (a *API) describeLogger() []config.Entry {
 	level := levelName(a.LogLevel.Level())
-	return []config.Entry{{
-		Name: rootLogger, Value: &level, Source: config.SourceLogger, Type: config.String,
-		Synonyms: []config.Synonym{{Name: rootLogger, Value: &level, Source: config.SourceLogger}},
-	}}
+	return []config.Entry{{Name: rootLogger, Value: &level, Source: config.SourceLogger}}
 }
 
 func levelName(level slog.Level) string {
