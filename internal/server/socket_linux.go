@@ -64,20 +64,20 @@ func (s *socket) send(fd uintptr) (done bool) {
 	for len(s.bytes) > 0 || s.left > 0 {
 		n, err := s.sendSome(int(fd))
 		switch {
-		case err == unix.EINTR:
-		case err == unix.EAGAIN:
+		case err == nil && (n > 0 || s.left == 0):
+			s.output.progress()
+		case errors.Is(err, unix.EINTR):
+		case errors.Is(err, unix.EAGAIN):
 			return false
-		case s.left > 0 && (err == unix.EINVAL || err == unix.ENOSYS || err == unix.EOPNOTSUPP):
+		case s.left > 0 && (errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP)):
 			s.result = errNoSendfile
 			return true
 		case err != nil:
 			s.result = err
 			return true
-		case n == 0 && s.left > 0: // the file was truncated
+		default: // no error and no byte: the file was truncated
 			s.result = io.ErrUnexpectedEOF
 			return true
-		default:
-			s.output.progress()
 		}
 	}
 	return true

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -158,7 +159,7 @@ func readRange(file wire.File, b []byte, pos int64) error {
 	if n == len(b) {
 		return nil
 	}
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return fmt.Errorf("read %d bytes at %d: %w", len(b), pos, err)
@@ -215,7 +216,8 @@ func (o *output) sendFile(r *wire.FileRange) error {
 	sent := 0
 	if fd, ok := r.File.Fd(); ok && o.socket.canSend() {
 		n, err := o.socket.sendFile(fd, r.Pos, r.Len)
-		if o.conn.server.metrics.BytesOut.Add(int64(n)); err != errNoSendfile {
+		o.conn.server.metrics.BytesOut.Add(int64(n))
+		if !errors.Is(err, errNoSendfile) {
 			return err
 		}
 		sent = n
