@@ -31,6 +31,9 @@ func (a *API) producersOf(tp kafka.TopicPartition) kmsg.DescribeProducersRespons
 	row.Partition = tp.Partition
 	producers, err := a.Replicas.Producers(tp)
 	code, message := answerOf(err)
+	if message == nil && code != kafka.None {
+		message = new(tp.String() + ": " + code.Error())
+	}
 	row.ErrorCode, row.ErrorMessage = int16(code), message
 	for _, p := range producers {
 		active := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()

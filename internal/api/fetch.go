@@ -158,7 +158,8 @@ func (f *fetchCall) finish(results []replica.FetchResult) {
 func (f *fetchCall) row(index int32, r *replica.FetchResult) wire.FetchedPartition {
 	row := wire.FailedFetch(index, r.Err)
 	row.HighWatermark, row.LastStableOffset, row.LogStartOffset = r.HighWatermark, r.LastStable, r.LogStart
-	row.AbortedNull = f.req.IsolationLevel != 1
+	// Kafka sends an empty list where it found no partition.
+	row.AbortedNull = f.req.IsolationLevel != 1 && r.Err != kafka.UnknownTopicOrPartition && r.Err != kafka.UnknownTopicId
 	if r.Diverges {
 		row.Diverging = wire.EpochEnd{Known: true, Epoch: r.SharedEpoch, EndOffset: r.SharedEnd}
 	}

@@ -16,19 +16,18 @@ const debugReplica = -2
 //	v4  leader epochs
 //	v7  the largest timestamp (-3); v8 earliest local (-4); v9 latest tiered (-5); v11 earliest pending upload (-6)
 //
-// A special timestamp that the version does not know is UNSUPPORTED_VERSION in its row; a partition named twice INVALID_REQUEST.
+// A special timestamp that the version does not know is UNSUPPORTED_VERSION in its row; a partition named twice INVALID_REQUEST, once.
 func (a *API) listOffsets(c call) {
 	req := kmsg.NewPtrListOffsetsRequest()
 	if !c.decode(req) {
 		return
 	}
 	resp := kmsg.NewPtrListOffsetsResponse()
-	seen := map[kafka.TopicPartition]bool{}
-	twice := map[kafka.TopicPartition]bool{}
+	seen, twice, told := map[kafka.TopicPartition]bool{}, map[kafka.TopicPartition]bool{}, map[kafka.TopicPartition]bool{}
 	for i := range req.Topics {
 		for j := range req.Topics[i].Partitions {
 			tp := kafka.TopicPartition{Topic: req.Topics[i].Topic, Partition: req.Topics[i].Partitions[j].Partition}
-			twice[tp] = seen[tp]
+			twice[tp] = twice[tp] || seen[tp]
 			seen[tp] = true
 		}
 	}
@@ -38,6 +37,10 @@ func (a *API) listOffsets(c call) {
 		answer.Topic = t.Topic
 		for j := range t.Partitions {
 			tp := kafka.TopicPartition{Topic: t.Topic, Partition: t.Partitions[j].Partition}
+			if told[tp] {
+				continue
+			}
+			told[tp] = twice[tp]
 			answer.Partitions = append(answer.Partitions, a.listOffset(req, tp, &t.Partitions[j], twice[tp]))
 		}
 		resp.Topics = append(resp.Topics, answer)

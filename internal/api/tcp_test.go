@@ -55,6 +55,9 @@ func dial(t testing.TB, address string) *client {
 func (c *client) write(req kmsg.Request) {
 	c.Helper()
 	c.id++
+	if err := c.conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		c.Fatal(err)
+	}
 	c.buf = kmsg.NewRequestFormatter(kmsg.FormatterClientID("test")).AppendRequest(c.buf[:0], req, c.id)
 	if _, err := c.conn.Write(c.buf); err != nil {
 		c.Fatal(err)

@@ -48,6 +48,15 @@ func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time
 	return appended{base: b.BaseOffset(), end: b.NextOffset()}, nil
 }
 
+// fitsSegment refuses what is larger than a whole segment may be.
+func (p *replica) fitsSegment(b record.Batch) error {
+	if most := p.settings.Load().log.SegmentBytes; len(b) > most {
+		return kafka.Refuse(kafka.RecordListTooLarge, "a batch of %d bytes: segments of %s have %d at most (segment.bytes)",
+			len(b), p.tp.Topic, most)
+	}
+	return nil
+}
+
 // written is called after a critical section that appended: it sees to it that the records become durable.
 func (p *replica) written(released []partition.Release) {
 	if !p.m.osDurability {
@@ -108,6 +117,9 @@ func (p *replica) commit(batch record.Batch, done func(kafka.Offset, error)) err
 	}
 	if most := p.settings.Load().rules.MaxBytes; len(batch) > most {
 		return kafka.Refuse(kafka.MessageTooLarge, "a batch of %d bytes: %s takes %d (max.message.bytes)", len(batch), p.tp.Topic, most)
+	}
+	if err := p.fitsSegment(batch); err != nil {
+		return err
 	}
 	p.mu.Lock()
 	at, err := p.append(batch, -1, false, p.m.now())

@@ -60,7 +60,7 @@ func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 			}
 		}
 		if err != nil {
-			op.results[i] = p.refusedProduce(err)
+			op.results[i] = p.refusedProduce(err, part.Records)
 		}
 		op.settled()
 	}
@@ -68,25 +68,30 @@ func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 }
 
 // refusedProduce is the result of records that were not taken.
-func (p *replica) refusedProduce(err error) ProduceResult {
+func (p *replica) refusedProduce(err error, records []byte) ProduceResult {
 	code, message := kafka.Answer(err)
 	result := failedProduce(code)
 	result.Message = message
 	if invalid, ok := errors.AsType[*record.Invalid](err); ok {
 		result.Err, result.Message, result.Records = invalid.Code, invalid.Message, invalid.Records
 	}
-	if p != nil && tellsLogStart(result.Err) {
+	if p != nil && p.log != nil && tellsLogStart(result.Err, records) {
 		result.LogStart = p.log.StartOffset()
 	}
 	return result
 }
 
-// tellsLogStart tells whether Kafka answers with the log's start beside the error.
-func tellsLogStart(code kafka.Error) bool {
+// tellsLogStart tells whether Kafka answers with the log's start beside the error: when the log itself refused, but not when the
+// request was refused before, or the bytes were not one batch.
+func tellsLogStart(code kafka.Error, records []byte) bool {
 	switch code {
 	case kafka.UnknownTopicOrPartition, kafka.UnknownTopicId, kafka.NotLeaderOrFollower, kafka.MessageTooLarge,
-		kafka.RecordListTooLarge, kafka.CorruptMessage, kafka.KafkaStorageError, kafka.InvalidRequiredAcks:
+		kafka.RecordListTooLarge, kafka.CorruptMessage, kafka.KafkaStorageError, kafka.InvalidRequiredAcks,
+		kafka.TransactionalIdAuthorizationFailed:
 		return false
+	case kafka.InvalidRecord:
+		batch, rest, err := record.Split(records)
+		return err == nil && len(rest) == 0 && batch.Magic() == record.Magic
 	}
 	return true
 }
@@ -97,10 +102,16 @@ func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, records []b
 	if err := p.serves(); err != nil {
 		return false, err
 	}
+	if req.Acks < -1 || req.Acks > 1 {
+		return false, kafka.InvalidRequiredAcks
+	}
 	now := p.m.now()
 	rules := p.settings.Load().rules
 	rules.NowMs, rules.TransactionalRequest = now.UnixMilli(), req.Transactional
 	admitted, err := record.Admit(records, rules)
+	if err == nil {
+		err = p.fitsSegment(admitted.Batch)
+	}
 	if err != nil {
 		return false, err
 	}

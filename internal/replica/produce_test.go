@@ -55,7 +55,7 @@ func TestProduceRefusals(t *testing.T) {
 		{"rule 38: size", ProducePartition{Topic: "t", Records: plain(strings.Repeat("x", 300))}, 1, kafka.MessageTooLarge, -1},
 		{"rule 41: CRC", ProducePartition{Topic: "t", Records: broken}, 1, kafka.CorruptMessage, -1},
 		{"rule 40: null key", ProducePartition{Topic: "compacted", Records: keyless.Build()}, 1, kafka.InvalidRecord, 0},
-		{"no records", ProducePartition{Topic: "t"}, 1, kafka.InvalidRecord, 0},
+		{"no records", ProducePartition{Topic: "t"}, 1, kafka.InvalidRecord, -1},
 	} {
 		result := make(chan ProduceResult, 1)
 		w.m.Produce(&ProduceRequest{Acks: c.acks, TimeoutMs: 1000, Partitions: []ProducePartition{c.part}}, func(r []ProduceResult) {
