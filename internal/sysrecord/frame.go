@@ -104,12 +104,3 @@ func ReadValue(b []byte, v Record) error {
 	}
 	return v.ReadFrom(r.rest, version)
 }
-
-// The numbers of control records in logs and snapshots: the type in a control record's key.
-const (
-	LeaderChangeType   = 2
-	SnapshotHeaderType = 3
-	SnapshotFooterType = 4
-	KRaftVersionType   = 5
-	VotersType         = 6
-)
