@@ -41,10 +41,10 @@ type app struct {
 	timeout   time.Duration
 }
 
-// terminal tells which of the three streams a person is looking at, and how wide the window is.
+// terminal tells which of the three streams a person is looking at, and how wide the window is (0: unknown).
 type terminal struct {
 	in, out, err bool
-	width        int // of standard output; 0 when it is not a terminal
+	width        int
 }
 
 // newApp returns the app of this process.
@@ -58,8 +58,10 @@ func newApp() *app {
 		dial:   kgo.NewClient,
 	}
 	a.tty = terminal{in: isTerminal(os.Stdin), out: isTerminal(os.Stdout), err: isTerminal(os.Stderr)}
-	if width, _, err := term.GetSize(int(os.Stdout.Fd())); a.tty.out && err == nil {
-		a.tty.width = width
+	for _, f := range []*os.File{os.Stderr, os.Stdout} {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			a.tty.width = width
+		}
 	}
 	return a
 }
@@ -72,6 +74,14 @@ func (a *app) json() bool { return a.output == "json" }
 // paint returns the colours for results, and for what is said on standard error.
 func (a *app) paint() paint    { return paint{on: a.tty.out && a.colours()} }
 func (a *app) paintErr() paint { return paint{on: a.tty.err && a.colours()} }
+
+// width is how wide tables may be, 0 for no limit: only what goes to a terminal is made to fit.
+func (a *app) width() int {
+	if !a.tty.out {
+		return 0
+	}
+	return a.tty.width
+}
 
 func (a *app) colours() bool {
 	return !a.noColor && a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
@@ -135,10 +145,13 @@ func (a *app) connect(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error)
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(a.timeout, 10*time.Second))
+	pinging, cancel := context.WithTimeout(ctx, min(a.timeout, 10*time.Second))
 	defer cancel()
-	if err := cl.Ping(ctx); err != nil {
+	if err := cl.Ping(pinging); err != nil {
 		cl.Close()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return nil, &unreachableError{seeds: strings.Join(seeds, ","), err: err}
 	}
 	return cl, nil
@@ -146,7 +159,8 @@ func (a *app) connect(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error)
 
 // admin runs fn with an admin client. The context that fn gets ends after --timeout.
 func (a *app) admin(ctx context.Context, fn func(context.Context, *kadm.Client) error) error {
-	cl, err := a.connect(ctx)
+	// What is read here is to be as it is now, not as it was before the command's own change.
+	cl, err := a.connect(ctx, kgo.MetadataMinAge(settlePause))
 	if err != nil {
 		return err
 	}

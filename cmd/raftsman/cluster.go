@@ -238,7 +238,7 @@ func (v *clusterView) write(a *app) error {
 		if len(t.rows) == 0 {
 			continue
 		}
-		if err := t.write(&b, p, a.tty.width); err != nil {
+		if err := t.write(&b, p, a.width()); err != nil {
 			return err
 		}
 		b.WriteByte('\n')

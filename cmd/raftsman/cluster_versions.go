@@ -89,5 +89,5 @@ func (a *app) writeVersions(ranges []apiRange) error {
 		}
 		t.add(number(r.Key), plain(r.Name), number(r.Min), number(r.Max), note)
 	}
-	return t.write(a.out, a.paint(), a.tty.width)
+	return t.write(a.out, a.paint(), a.width())
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/raftsman/raftsman/internal/config"
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -65,13 +66,19 @@ func (r configResource) String() string {
 	return "broker " + r.name
 }
 
-// broker returns the broker that must be asked about the resource: its own settings a broker tells only itself.
-func (r configResource) broker() (int, bool) {
+// checkBroker refuses a broker that is not there: its settings only it can tell.
+func (r configResource) checkBroker(ctx context.Context, adm *kadm.Client) error {
 	if r.kind != kmsg.ConfigResourceTypeBroker || r.name == "" {
-		return 0, false
+		return nil
 	}
-	id, err := strconv.Atoi(r.name)
-	return id, err == nil
+	brokers, err := adm.ListBrokers(ctx)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(brokers, func(b kadm.BrokerDetail) bool { return fmt.Sprint(b.NodeID) == r.name }) {
+		return fmt.Errorf("there is no broker %s: `raftsman cluster describe` shows which there are", r.name)
+	}
+	return nil
 }
 
 // setting is one key of a resource. Value is nil for no value, and for secrets, which no broker tells.
@@ -135,6 +142,9 @@ func (a *app) readSettings(ctx context.Context, resource configResource, doc boo
 		return nil, err
 	}
 	defer cl.Close()
+	if err := resource.checkBroker(ctx, kadm.NewClient(cl)); err != nil {
+		return nil, err
+	}
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
 		return nil, err
@@ -172,8 +182,14 @@ func newSetting(resource configResource, c kmsg.DescribeConfigsResponseResourceC
 			s.Default = synonym.Value
 		}
 	}
-	if c.Source == kmsg.ConfigSourceDefaultConfig {
+	switch {
+	case c.Source == kmsg.ConfigSourceDefaultConfig:
 		s.Default = c.Value
+	case s.Default == nil && resource.kind == kmsg.ConfigResourceTypeTopic && !configured(c.ConfigSynonyms):
+		// Brokers leave the default of some keys out (retention.ms, whose default is that of log.retention.hours).
+		if key, ok := config.Lookup(config.ScopeTopic, c.Name); ok && key.DefaultState == config.DefaultValue {
+			s.Default = &key.Default
+		}
 	}
 	switch resource.kind {
 	case kmsg.ConfigResourceTypeTopic:
@@ -185,6 +201,13 @@ func newSetting(resource configResource, c kmsg.DescribeConfigsResponseResourceC
 		s.Changed = c.Source != kmsg.ConfigSourceDefaultConfig
 	}
 	return s
+}
+
+// configured tells whether a broker sets the key in some way: then that is what a topic gets that does not.
+func configured(synonyms []kmsg.DescribeConfigsResponseResourceConfigConfigSynonym) bool {
+	return slices.ContainsFunc(synonyms, func(s kmsg.DescribeConfigsResponseResourceConfigConfigSynonym) bool {
+		return s.Source != kmsg.ConfigSourceDynamicTopicConfig && s.Source != kmsg.ConfigSourceDefaultConfig
+	})
 }
 
 // sourceName says where a value comes from.
@@ -260,7 +283,7 @@ func (a *app) writeSettings(resource configResource, settings []setting, doc boo
 		t.add(key, value, source, was)
 	}
 	if !doc {
-		return t.write(a.out, a.paint(), a.tty.width)
+		return t.write(a.out, a.paint(), a.width())
 	}
 	return a.writeDocs(t, settings)
 }
@@ -272,10 +295,10 @@ func (a *app) writeDocs(t *table, settings []setting) error {
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
-		if err := one.write(a.out, a.paint(), a.tty.width); err != nil {
+		if err := one.write(a.out, a.paint(), a.width()); err != nil {
 			return err
 		}
-		width := a.tty.width
+		width := a.width()
 		if width <= 0 || width > 100 {
 			width = 100
 		}

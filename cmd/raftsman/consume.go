@@ -44,8 +44,8 @@ With --group the partitions are shared with the other members, reading goes on w
 ` + formatHelp + `
 On a terminal, control characters of keys and values are shown escaped; in a pipe or file they are written as they are.
 -o json prints a JSON object a line.`,
-		Example: `  raftsman consume orders -e                          all there is now
-  raftsman consume orders --from -10 -e               the last 10 of each partition
+		Example: `  raftsman consume orders -e                 # all there is now
+  raftsman consume orders --from -10 -e      # the last 10 of each partition
   raftsman consume orders --since 10m -f '%T %k %v\n'
   raftsman consume orders --since 2026-01-02 --until 2026-01-03
   raftsman consume orders -p 2 --from 4711 -n 1 -o json
@@ -154,6 +154,9 @@ func (a *app) consume(ctx context.Context, o consumeOptions) error {
 	plan, err := a.planConsume(ctx, o)
 	if err != nil {
 		return err
+	}
+	if plan.beyond(o.from) {
+		a.note("offset %d lies beyond the end of every partition: reading begins at the end", o.from.offset)
 	}
 	run := newConsumeRun(a, o, plan)
 	if o.group == "" && run.finished() {

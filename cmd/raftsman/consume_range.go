@@ -182,6 +182,21 @@ func (o *consumeOptions) span(topic string, partition int32, starts, ends, since
 	return x, nil
 }
 
+// beyond tells whether an offset that was asked for lies behind the end of every partition.
+func (s spans) beyond(from startingPoint) bool {
+	if from.kind != fromOffset {
+		return false
+	}
+	for _, partitions := range s {
+		for _, x := range partitions {
+			if from.offset <= x.end {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // offsetsAt returns the offsets of the first records that are not older than a time; without a time it asks nothing.
 func offsetsAt(ctx context.Context, adm *kadm.Client, at time.Time, topics []string) (kadm.ListedOffsets, error) {
 	if at.IsZero() {

@@ -256,15 +256,14 @@ func (r *consumeRun) leave(ctx context.Context, cl *kgo.Client) error {
 func (r *consumeRun) status(elapsed time.Duration) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.app.paintErr()
 	idle := time.Since(r.idle) >= idleAfter
 	switch {
 	case r.o.group != "" && !r.joined:
-		return p.dim(fmt.Sprintf("joining group %s …", r.o.group))
-	case idle && r.o.group != "" && len(r.plan) > 0 && r.records == 0:
-		return p.dim(fmt.Sprintf("nothing new for group %s in %s; Ctrl-C stops", r.o.group, strings.Join(r.o.topics, ", ")))
+		return fmt.Sprintf("joining group %s …", r.o.group)
+	case idle && r.o.group != "" && r.records == 0:
+		return fmt.Sprintf("nothing new for group %s in %s; Ctrl-C stops", r.o.group, strings.Join(r.o.topics, ", "))
 	case idle:
-		return p.dim(fmt.Sprintf("waiting at the end of %s; Ctrl-C stops", strings.Join(r.o.topics, ", ")))
+		return fmt.Sprintf("waiting at the end of %s; Ctrl-C stops", strings.Join(r.o.topics, ", "))
 	case r.app.tty.out:
 		return ""
 	}

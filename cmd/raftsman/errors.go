@@ -35,6 +35,9 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
+// connectionRefusedOnWindows is WSAECONNREFUSED, which is not what the syscall package calls ECONNREFUSED there.
+const connectionRefusedOnWindows = syscall.Errno(10061)
+
 // unreachableError is that none of the seeds could be talked to.
 type unreachableError struct {
 	seeds string
@@ -48,7 +51,7 @@ func (e *unreachableError) Error() string {
 	var firstRead *kgo.ErrFirstReadEOF
 	var timeout net.Error
 	switch {
-	case errors.Is(e.err, syscall.ECONNREFUSED):
+	case errors.Is(e.err, syscall.ECONNREFUSED), errors.Is(e.err, connectionRefusedOnWindows):
 		return fmt.Sprintf("nothing listens at %s: start a broker with `raftsman serve`, or name another with -b", e.seeds)
 	case errors.As(e.err, &dns):
 		return fmt.Sprintf("there is no host %s: name a broker with -b host:port or %s", dns.Name, bootstrapVariable)
@@ -57,7 +60,8 @@ func (e *unreachableError) Error() string {
 	case errors.Is(e.err, context.DeadlineExceeded), errors.Is(e.err, os.ErrDeadlineExceeded), errors.As(e.err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("%s does not answer: is the address right and no firewall between? --timeout waits longer", e.seeds)
 	}
-	return fmt.Sprintf("%s does not answer as a Kafka broker: %v: is the address right?", e.seeds, e.err)
+	reason, _, _ := strings.Cut(e.err.Error(), ";")
+	return fmt.Sprintf("%s does not answer as a Kafka broker (%s): is it the plain listener of one, not HTTP or TLS?", e.seeds, reason)
 }
 
 // refusedError is a broker's answer to one item of a request: an error code and maybe a sentence.

@@ -68,7 +68,7 @@ func (a *app) writeGroups(groups []groupSummary) error {
 	for _, g := range groups {
 		t.add(plain(g.Group), stateCell(g.State), plain(g.Type), plain(g.ProtocolType), number(g.Coordinator))
 	}
-	return t.write(a.out, a.paint(), a.tty.width)
+	return t.write(a.out, a.paint(), a.width())
 }
 
 func stateCell(state string) cell {
@@ -188,6 +188,9 @@ func (a *app) deleteGroupOffsets(ctx context.Context, adm *kadm.Client, groups, 
 		return failed.join()
 	}
 	for _, d := range report {
+		if len(d.Partitions) == 0 {
+			continue
+		}
 		fmt.Fprintf(a.out, "deleted the offsets of %s in %s\n", d.Group, plural(int64(len(d.Partitions)), "partition"))
 	}
 	return failed.join()

@@ -52,7 +52,7 @@ func (a *app) writeGroupViews(views []groupView) error {
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
-		if err := v.write(a.out, a.paint(), a.tty.width); err != nil {
+		if err := v.write(a.out, a.paint(), a.width()); err != nil {
 			return err
 		}
 	}

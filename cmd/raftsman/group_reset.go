@@ -77,12 +77,25 @@ a preview is shown. The group must have no members while its offsets are moved.`
 	flags.StringVar(&f.toDatetime, "to-datetime", "", "to the first record not older than 2026-01-02T15:04:05Z")
 	flags.StringVar(&f.toSpan, "by-duration", "", "to the first record not older than this long ago (10m, 7d)")
 	flags.BoolVar(&f.execute, "execute", false, "do it, do not only show it")
-	c.MarkFlagsOneRequired("to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration")
-	c.MarkFlagsMutuallyExclusive("to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration")
 	return c
 }
 
+// resetTargets are the flags that say where to.
+var resetTargets = [...]string{"to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration"}
+
 func (f *resetFlags) target(given func(string) bool, now time.Time) (resetTarget, error) {
+	var named []string
+	for _, flag := range resetTargets {
+		if given(flag) {
+			named = append(named, "--"+flag)
+		}
+	}
+	if len(named) != 1 {
+		if len(named) == 0 {
+			return resetTarget{}, usagef("where the offsets have to go is missing: one of --%s", strings.Join(resetTargets[:], ", --"))
+		}
+		return resetTarget{}, usagef("%s say different things: choose one", strings.Join(named, " and "))
+	}
 	switch {
 	case given("to-offset"):
 		if f.toOffset < 0 {
@@ -97,14 +110,12 @@ func (f *resetFlags) target(given func(string) bool, now time.Time) (resetTarget
 			return resetTarget{}, usagef("%w", err)
 		}
 		return resetTarget{kind: resetTime, time: at}, nil
-	case f.earliest:
-		return resetTarget{kind: resetEarliest}, nil
 	case f.latest:
 		return resetTarget{kind: resetLatest}, nil
 	case f.current:
 		return resetTarget{kind: resetCurrent}, nil
 	}
-	return resetTarget{}, usagef("where the offsets have to go is missing: --to-earliest, say; see `raftsman group reset --help`")
+	return resetTarget{kind: resetEarliest}, nil
 }
 
 // parseTopicPartitions reads TOPIC and TOPIC:0,3. A topic without partitions means all of them.
@@ -325,7 +336,7 @@ func (a *app) writeMoves(group string, moves []movedOffset, executed bool) error
 	for _, m := range moves {
 		t.add(plain(m.Topic), number(m.Partition), known(m.From), strong(formatCount(m.To)), change(m), known(m.Start), known(m.End), known(m.Lag))
 	}
-	return t.write(a.out, a.paint(), a.tty.width)
+	return t.write(a.out, a.paint(), a.width())
 }
 
 func change(m movedOffset) cell {

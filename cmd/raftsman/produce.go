@@ -140,7 +140,7 @@ func (o *produceOptions) clientOptions(patience time.Duration) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.DefaultProduceTopic(o.topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(codec),
 		kgo.ProducerBatchMaxBytes(o.batchBytes), kgo.BrokerMaxWriteBytes(max(100<<20, 2*o.batchBytes)),
-		kgo.RecordDeliveryTimeout(patience), kgo.ProduceRequestTimeout(min(patience, 10*time.Second)),
+		kgo.ProduceRequestTimeout(min(patience, 10*time.Second)),
 	}
 	if o.partition >= 0 {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -176,7 +176,7 @@ func (a *app) produce(ctx context.Context, o produceOptions) error {
 		a.note("%s", a.paintErr().dim("each line you type is a record; Ctrl-D ends"))
 	}
 
-	run := newProduceRun(o, a.now)
+	run := newProduceRun(o, a.timeout, a.now)
 	var shown *progress
 	if !source.typed {
 		shown = a.startProgress(run.progress)
@@ -210,21 +210,27 @@ func (a *app) checkPartition(ctx context.Context, cl *kgo.Client, o produceOptio
 
 // produceRun counts what became of the records of one command.
 type produceRun struct {
-	o     produceOptions
-	now   func() time.Time
-	start time.Time
+	o        produceOptions
+	patience time.Duration // for an acknowledgement, since the one before
+	now      func() time.Time
+	start    time.Time
 
 	mu         sync.Mutex // guards what follows: the client acknowledges from its own goroutines
 	given      int64
 	acked      int64
 	bytes      int64 // of the acknowledged
 	partitions map[int32]*producedPartition
+	waiting    int64 // records given, but neither acknowledged nor failed
 	failure    error // the first
 	failed     func()
+	watchdog   *time.Timer
 }
 
-func newProduceRun(o produceOptions, now func() time.Time) *produceRun {
-	return &produceRun{o: o, now: now, start: now(), partitions: map[int32]*producedPartition{}}
+// errNoAnswer is that the brokers acknowledged nothing for as long as --timeout says.
+var errNoAnswer = errors.New("no acknowledgement in time")
+
+func newProduceRun(o produceOptions, patience time.Duration, now func() time.Time) *produceRun {
+	return &produceRun{o: o, patience: patience, now: now, start: now(), partitions: map[int32]*producedPartition{}}
 }
 
 // feed gives the client all records and waits for their acknowledgements. It stops reading at the first failure and at an
@@ -236,6 +242,9 @@ func (r *produceRun) feed(ctx context.Context, cl *kgo.Client, source *recordSou
 	sending, stopSending := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSending()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainPatience, stopSending) })()
+	// The client's own time limit counts from a record's timestamp, which may be any.
+	r.watchdog = time.AfterFunc(r.patience, func() { r.giveUp(stopSending) })
+	defer r.watchdog.Stop()
 
 	readErr := r.read(reading, sending, cl, source)
 	flushErr := cl.Flush(sending)
@@ -250,6 +259,9 @@ func (r *produceRun) feed(ctx context.Context, cl *kgo.Client, source *recordSou
 	case flushErr != nil:
 		return flushErr
 	}
+	if source.typed {
+		return nil // an interrupt is one way to end typing
+	}
 	return ctx.Err()
 }
 
@@ -263,16 +275,38 @@ func (r *produceRun) read(reading, sending context.Context, cl *kgo.Client, sour
 			return err
 		}
 		record.Partition = max(0, r.o.partition)
-		r.mu.Lock()
-		r.given++
-		r.mu.Unlock()
+		r.give()
 		cl.Produce(sending, record, r.done)
 	}
+}
+
+func (r *produceRun) give() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting == 0 {
+		r.watchdog.Reset(r.patience)
+	}
+	r.given++
+	r.waiting++
+}
+
+func (r *produceRun) giveUp(stopSending func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting == 0 {
+		return // a person thinks about the next line
+	}
+	if r.failure == nil {
+		r.failure = errNoAnswer
+	}
+	r.failed()
+	stopSending()
 }
 
 func (r *produceRun) done(record *kgo.Record, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.waiting--
 	if err != nil {
 		if r.failure == nil {
 			r.failure = err
@@ -280,6 +314,7 @@ func (r *produceRun) done(record *kgo.Record, err error) {
 		}
 		return
 	}
+	r.watchdog.Reset(r.patience)
 	r.acked++
 	r.bytes += int64(len(record.Key) + len(record.Value))
 	p := r.partitions[record.Partition]
@@ -297,7 +332,7 @@ func (r *produceRun) describe(err error) error {
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		return unknownTopic(r.o.topic, err)
-	case errors.Is(err, kgo.ErrRecordTimeout), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, errNoAnswer):
 		return fmt.Errorf("%s: no acknowledgement in time: `raftsman topic describe %s` shows whether its partitions have leaders, --timeout waits longer", what, r.o.topic)
 	case errors.Is(err, kerr.MessageTooLarge):
 		return fmt.Errorf("%s: a record is larger than is allowed: raise --batch-bytes (%s) here or max.message.bytes of the topic", what, formatBytes(int64(r.o.batchBytes)))
@@ -361,7 +396,10 @@ func (a *app) writeProduced(report produceReport) error {
 	return err
 }
 
-const namedPartitions = 8 // more are only counted
+const (
+	namedPartitions = 8    // more are only counted
+	rateRecordsMin  = 1000 // the rate of fewer says nothing
+)
 
 func (r produceReport) String() string {
 	done := fmt.Sprintf("%s acknowledged", plural(r.Acknowledged, "record"))
@@ -378,7 +416,7 @@ func (r produceReport) String() string {
 	}
 	elapsed := time.Duration(r.Seconds * float64(time.Second))
 	done += fmt.Sprintf(", %s in %s", formatBytes(r.Bytes), formatSpan(elapsed))
-	if elapsed >= time.Second {
+	if elapsed >= time.Second && r.Acknowledged >= rateRecordsMin {
 		done += fmt.Sprintf(" (%s records/s, %s/s)", formatCount(int64(float64(r.Acknowledged)/r.Seconds)), formatBytes(int64(float64(r.Bytes)/r.Seconds)))
 	}
 	if len(r.Partitions) > namedPartitions {

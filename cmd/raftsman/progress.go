@@ -13,13 +13,15 @@ const (
 
 // progress keeps one changing line at the bottom of a terminal while work goes on. Its goroutine ends in stop.
 type progress struct {
-	w    io.Writer
-	line func(elapsed time.Duration) string // nothing to show: ""
-	quit chan struct{}
-	done chan struct{}
+	w     io.Writer
+	paint paint
+	width int                                // of the terminal; a longer line could not be taken away again
+	line  func(elapsed time.Duration) string // nothing to show: ""
+	quit  chan struct{}
+	done  chan struct{}
 
 	mu    sync.Mutex // guards shown and the terminal's last line
-	shown bool
+	shown string
 }
 
 func (p *progress) active() bool { return p.done != nil }
@@ -27,7 +29,7 @@ func (p *progress) active() bool { return p.done != nil }
 // startProgress shows what line returns, which is called from another goroutine. Where standard error is no terminal it
 // shows nothing and costs nothing.
 func (a *app) startProgress(line func(elapsed time.Duration) string) *progress {
-	p := &progress{w: a.err, line: line}
+	p := &progress{w: a.err, paint: a.paintErr(), width: a.tty.width, line: line}
 	if !a.tty.err {
 		return p
 	}
@@ -56,10 +58,13 @@ func (p *progress) run() {
 func (p *progress) show(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if text != "" || p.shown {
-		io.WriteString(p.w, "\r\x1b[K"+text)
+	if p.width > 0 {
+		text = shorten(text, p.width-1)
 	}
-	p.shown = text != ""
+	if text != p.shown {
+		io.WriteString(p.w, "\r\x1b[K"+p.paint.dim(text))
+	}
+	p.shown = text
 }
 
 // clear takes the line away, for other output to take its place.

@@ -15,7 +15,7 @@ type skew struct {
 const (
 	skewRecordsMin = 10   // fewer records say nothing
 	skewTimesMin   = 2.0  // an even share is 1
-	skewShareMin   = 0.8  // of two or three partitions, twice the even share is not much
+	skewShareMin   = 0.8  // of two partitions, nothing is more than twice the even share
 	skewSigmas     = 4.0  // and chance does not explain it
 	skewSurely     = 0.95 // of whatever number of partitions
 )
@@ -57,7 +57,7 @@ func outlier(partitions []partitionView, of string, measure func(partitionView) 
 	switch {
 	case share < even+skewSigmas*chance && share < skewSurely:
 		return nil
-	case share < skewTimesMin*even, len(partitions) < 4 && share < skewShareMin:
+	case share < min(skewTimesMin*even, skewShareMin):
 		return nil
 	}
 	return &skew{Partition: top.Partition, Share: share, Of: of, TimesEven: share / even}

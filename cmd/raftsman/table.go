@@ -206,7 +206,7 @@ func bar(share float64, cells int) string {
 	if share > 0 && eighths == 0 {
 		eighths = 1
 	}
-	eighths = min(eighths, cells*8)
+	eighths = max(0, min(eighths, cells*8))
 	text := strings.Repeat("█", eighths/8)
 	if rest := eighths % 8; rest > 0 {
 		text += string([]rune(" ▏▎▍▌▋▊▉")[rest])

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -97,7 +98,7 @@ func (a *app) writeTopics(topics []topicSummary) error {
 		}
 		t.add(plain(s.Topic), number(int32(s.Partitions)), number(int32(s.ReplicationFactor)), known(s.Records), plain(formatBytes(s.Bytes)), state)
 	}
-	return t.write(a.out, a.paint(), a.tty.width)
+	return t.write(a.out, a.paint(), a.width())
 }
 
 // known shows a number, or - for -1.
@@ -135,6 +136,9 @@ func topicCreateCommand(a *app) *cobra.Command {
 				results, err := create(ctx, partitions, replicas, values, topics...)
 				if err != nil {
 					return err
+				}
+				if !dryRun {
+					awaitTopics(ctx, adm, results)
 				}
 				return a.writeCreated(results.Sorted(), ifNotExists, dryRun)
 			})
@@ -224,6 +228,7 @@ from then on: consumers that rely on the order per key see old and new ones in d
 							return refused("grow topic "+r.Topic, r.Err, r.ErrMessage)
 						}
 					}
+					settle(ctx, adm, args, func(d kadm.TopicDetail) bool { return len(d.Partitions) == int(partitions) && led(d) })
 				}
 				if a.json() {
 					return a.writeJSON(map[string]any{"topic": args[0], "before": before, "partitions": partitions})
@@ -314,6 +319,7 @@ func (a *app) deleteFound(ctx context.Context, adm *kadm.Client, topics []string
 			}
 			deleted = append(deleted, r.Topic)
 		}
+		settle(ctx, adm, deleted, func(d kadm.TopicDetail) bool { return errors.Is(d.Err, kerr.UnknownTopicOrPartition) })
 	}
 	if a.json() {
 		if err := a.writeJSON(map[string]any{"deleted": deleted}); err != nil {
@@ -325,6 +331,52 @@ func (a *app) deleteFound(ctx context.Context, adm *kadm.Client, topics []string
 		fmt.Fprintf(a.out, "deleted %s\n", topic)
 	}
 	return failed.join()
+}
+
+// awaitTopics waits until the topics that were created can be used.
+func awaitTopics(ctx context.Context, adm *kadm.Client, results kadm.CreateTopicResponses) {
+	var created []string
+	for _, r := range results.Sorted() {
+		if r.Err == nil {
+			created = append(created, r.Topic)
+		}
+	}
+	settle(ctx, adm, created, led)
+}
+
+// led tells whether every partition of a topic has a leader.
+func led(d kadm.TopicDetail) bool {
+	for _, p := range d.Partitions {
+		if p.Leader < 0 || p.Err != nil {
+			return false
+		}
+	}
+	return d.Err == nil && len(d.Partitions) > 0
+}
+
+const (
+	settlePatience = 5 * time.Second
+	settlePause    = 20 * time.Millisecond
+)
+
+// settle waits until the brokers show what was changed: Kafka answers before they do, and the next command of a script may
+// come at once. What does not settle soon is no error, as the change is made.
+func settle(ctx context.Context, adm *kadm.Client, topics []string, is func(kadm.TopicDetail) bool) {
+	ctx, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	pause := time.NewTicker(settlePause)
+	defer pause.Stop()
+	for len(topics) > 0 {
+		details, err := adm.ListTopicsWithInternal(ctx, topics...)
+		if err != nil || !slices.ContainsFunc(topics, func(topic string) bool { return !is(details[topic]) }) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+	}
 }
 
 // findTopics returns the details of topics that must all be there.

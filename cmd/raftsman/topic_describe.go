@@ -62,7 +62,7 @@ func (a *app) describeTopics(ctx context.Context, adm *kadm.Client, topics []str
 		if i > 0 {
 			fmt.Fprintln(a.out)
 		}
-		if err := v.write(a.out, a.paint(), a.tty.width); err != nil {
+		if err := v.write(a.out, a.paint(), a.width()); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ type partitionView struct {
 	EndOffset   int64   `json:"endOffset"`
 	Records     int64   `json:"records"`
 	Bytes       int64   `json:"bytes"`
-	Share       float64 `json:"share"` // of the topic's bytes, or of its records when sizes are unknown
+	Share       float64 `json:"share"` // of the topic's bytes, or of its records when sizes are unknown; -1 when both are
 	Hot         bool    `json:"hot,omitempty"`
 	Error       string  `json:"error,omitempty"`
 }
@@ -111,6 +111,8 @@ func (v *topicView) total() {
 	for i := range v.Partitions {
 		p := &v.Partitions[i]
 		switch {
+		case v.Bytes < 0 && v.Records < 0:
+			p.Share = unknown
 		case v.Bytes > 0:
 			p.Share = float64(p.Bytes) / float64(v.Bytes)
 		case v.Bytes < 0 && v.Records > 0:

@@ -64,10 +64,12 @@ func formatSpan(d time.Duration) string {
 	}
 }
 
-// formatPercent writes a share of one; only nothing is 0%, and only everything is 100%.
+// formatPercent writes a share of one; only nothing is 0%, and only everything is 100%. -1 is unknown.
 func formatPercent(share float64) string {
 	percent := share * 100
 	switch {
+	case share < 0:
+		return "-"
 	case share == 0:
 		return "0%"
 	case percent < 0.1:

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+func TestWrongCommandLinesExitWithTwo(t *testing.T) {
+	for _, line := range []string{
+		"topik", "topic lst", "topic create", "topic create x -p 0", "topic create x -r 0", "topic create x -c nonsense", "topic list extra",
+		"topic grow x", "topic list -o xml", "topic list --timeout 0s", "topic list -b a:0", "topic list --bogus",
+		"produce", "produce t --acks 2", "produce t -z brotli", "produce t --acks 1 --idempotent", "produce t -K : -k x", "produce t v -f file",
+		"produce t --json --whole", "produce t -p -2", "produce t --batch-bytes 5", "produce t x -H nonsense",
+		"consume", "consume t --from middle", "consume t --since soon", "consume t --from 1 --since 1m", "consume t -e --until end",
+		"consume t -g g -p 1", "consume t -n 0", "consume t -f %q", "consume t -f %v -o json", "consume t --isolation none",
+		"consume t --instance i", "consume t --until 2999-01-01",
+		"group describe", "group reset g", "group reset g --to-earliest --to-latest", "group reset g --to-offset -1", "group reset g --to-latest -t a:x",
+		"group reset g --to-datetime never", "group delete g",
+		"config get topic", "config get user u", "config get broker x", "config set topic t nonsense", "config unset topic t",
+		"cluster describe extra", "version extra",
+	} {
+		s := newSession()
+		s.app.dial = func(...kgo.Opt) (*kgo.Client, error) {
+			t.Errorf("`%s` went as far as connecting", line)
+			return nil, errors.New("no network in this test")
+		}
+		if code := s.run(strings.Fields(line)...); code != exitUsage {
+			t.Errorf("`%s` ends with %d, want %d", line, code, exitUsage)
+		}
+		said := s.err.String()
+		if strings.Count(said, "\n") != 1 || !strings.HasPrefix(said, "raftsman: ") {
+			t.Errorf("`%s` says %q, want one line", line, said)
+		}
+	}
+}
+
+func TestHelpIsThereForEveryCommand(t *testing.T) {
+	for _, line := range []string{"", "--help", "topic", "consume --help", "help produce", "completion bash"} {
+		s := newSession()
+		if code := s.run(strings.Fields(line)...); code != exitOK || s.out.String() == "" || s.err.String() != "" {
+			t.Errorf("`%s` ends with %d, prints %d bytes, and says %q", line, code, len(s.out.String()), s.err.String())
+		}
+	}
+}
+
+func TestNearMissesAreNamed(t *testing.T) {
+	s := newSession()
+	s.run("topic", "lst")
+	if got, want := s.err.String(), "raftsman: there is no `raftsman topic lst`: did you mean `raftsman topic list`?\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestVersionForms(t *testing.T) {
+	s := newSession()
+	if code := s.run("version"); code != exitOK || !strings.HasPrefix(s.out.String(), "raftsman ") {
+		t.Errorf("version ends with %d and prints %q", code, s.out.String())
+	}
+	s = newSession()
+	if code := s.run("version", "-o", "json"); code != exitOK || !strings.Contains(s.out.String(), `"go": "go1`) {
+		t.Errorf("version -o json ends with %d and prints %q", code, s.out.String())
+	}
+	b := build{Version: "v1.0.0", Commit: "0123456789abcdef", Modified: true, Go: "go1.26", OS: "linux", Arch: "amd64"}
+	if got, want := b.String(), "raftsman v1.0.0, commit 0123456789ab with changes, go1.26, linux/amd64"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestNothingListensIsSaidAtOnce(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	s := newSession()
+	if code := s.run("topic", "list", "-b", address); code != exitFailure {
+		t.Errorf("ends with %d, want %d", code, exitFailure)
+	}
+	want := "raftsman: nothing listens at " + address + ": start a broker with `raftsman serve`, or name another with -b\n"
+	if got := s.err.String(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestBootstrapComesFromTheEnvironment(t *testing.T) {
+	s := newSession()
+	s.env[bootstrapVariable] = "elsewhere:1"
+	s.app.dial = func(opts ...kgo.Opt) (*kgo.Client, error) { return nil, errors.New("not today") }
+	s.run("topic", "list")
+	if s.app.bootstrap != "elsewhere:1" {
+		t.Errorf("bootstrap is %q, want that of %s", s.app.bootstrap, bootstrapVariable)
+	}
+	s.run("topic", "list", "-b", "flag:2")
+	if s.app.bootstrap != "flag:2" {
+		t.Errorf("bootstrap is %q, want that of the flag", s.app.bootstrap)
+	}
+}
+
+// strangers are servers of other protocols, by what they answer to anything.
+func TestStrangersAreToldFromBrokers(t *testing.T) {
+	for answer, want := range map[string]string{
+		"HTTP/1.1 400 Bad Request\r\n\r\n": "does not answer as a Kafka broker",
+		"\x15\x03\x01\x00\x02\x02\x16":     "does not answer as a Kafka broker",
+		"":                                 "closed the connection: is it the plain listener of a Kafka broker?",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				buffer := make([]byte, 1024)
+				c.Read(buffer)
+				fmt.Fprint(c, answer)
+				c.Close()
+			}
+		}()
+		s := newSession()
+		if code := s.run("topic", "list", "-b", l.Addr().String()); code != exitFailure {
+			t.Errorf("answer %q: ends with %d, want %d", answer, code, exitFailure)
+		}
+		if got := s.err.String(); !strings.Contains(got, want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("answer %q: said %q, want a line with %q", answer, got, want)
+		}
+		l.Close()
+		<-served
+	}
+}
+
+func TestColoursOnlyOnATerminalAndOnlyIfWanted(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		prepare func(*session)
+		want    bool
+	}{
+		{"terminal", func(*session) {}, true},
+		{"pipe", func(s *session) { s.app.tty.out = false }, false},
+		{"NO_COLOR", func(s *session) { s.env["NO_COLOR"] = "1" }, false},
+		{"dumb", func(s *session) { s.env["TERM"] = "dumb" }, false},
+		{"--no-color", func(s *session) { s.app.noColor = true }, false},
+	} {
+		s := newSession()
+		s.app.tty = terminal{in: true, out: true, err: true, width: 80}
+		c.prepare(s)
+		if got := s.app.paint().on; got != c.want {
+			t.Errorf("%s: colours %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+func TestConfirmAsksOnATerminalOnly(t *testing.T) {
+	for _, c := range []struct {
+		name, typed string
+		terminal    bool
+		yes         bool
+		want        error
+	}{
+		{"yes", "y\n", true, false, nil},
+		{"YES", "YES\n", true, false, nil},
+		{"no", "n\n", true, false, errDeclined},
+		{"return", "\n", true, false, errDeclined},
+		{"end of input", "", true, false, errDeclined},
+		{"--yes", "", false, true, nil},
+	} {
+		s := newSession()
+		s.app.in = strings.NewReader(c.typed)
+		s.app.tty = terminal{in: c.terminal, err: c.terminal}
+		if err := s.app.confirm(c.yes, "delete x?"); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	var usage *usageError
+	if err := newSession().app.confirm(false, "delete x?"); !errors.As(err, &usage) {
+		t.Errorf("without a terminal: %v, want a usage error", err)
+	}
+}
+
+func TestProduceNamesAMissingFile(t *testing.T) {
+	s := newSession()
+	if code := s.run("produce", "t", "-f", "/nowhere/at/all"); code != exitFailure || !strings.Contains(s.err.String(), "/nowhere/at/all") {
+		t.Errorf("ends with %d and says %q", code, s.err.String())
+	}
+}
+
+func TestInterruptedCommandSaysSo(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	s := newSession()
+	if code := s.runIn(ctx, "", "topic", "list", "-b", "127.0.0.1:9"); code != exitFailure {
+		t.Errorf("ends with %d", code)
+	}
+	if got := s.err.String(); got != "raftsman: interrupted\n" {
+		t.Errorf("said %q", got)
+	}
+}
