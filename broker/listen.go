@@ -98,6 +98,9 @@ func serverConfig(b *config.Broker, log *slog.Logger) server.Config {
 		ConnectionsPerIP:    map[netip.Addr]int{},
 		Log:                 log,
 	}
+	if c.ConnectionsPerIPMax == 0 {
+		c.ConnectionsPerIPMax = -1 // nobody but the overrides
+	}
 	if b.IsSet("socket.send.buffer.bytes") {
 		c.SendBufferBytes = b.Int("socket.send.buffer.bytes")
 	}

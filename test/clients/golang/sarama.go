@@ -20,7 +20,7 @@ func (s saramaClient) config() *sarama.Config {
 	config.Net.MaxOpenRequests = 1
 	config.Producer.Partitioner = sarama.NewCustomHashPartitioner(func() hash.Hash32 { return new(murmur2) })
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
-	config.Consumer.Offsets.AutoCommit.Enable = false
+	config.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
 	config.Consumer.Group.Session.Timeout = 6 * time.Second
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	return config
@@ -116,7 +116,6 @@ func (h saramaHandler) ConsumeClaim(session sarama.ConsumerGroupSession, claim s
 			}
 			printRecord(message.Key, message.Value, int(message.Partition), message.Offset)
 			session.MarkMessage(message, "")
-			session.Commit()
 			select {
 			case h.seen <- struct{}{}:
 			case <-session.Context().Done():

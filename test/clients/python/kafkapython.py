@@ -28,7 +28,7 @@ class Listener(ConsumerRebalanceListener):
         self.consumer = consumer
 
     def on_partitions_revoked(self, revoked):
-        pass
+        printed(assigned=sorted(p.partition for p in self.consumer.assignment() - set(revoked)))
 
     def on_partitions_assigned(self, assigned):
         printed(assigned=sorted(p.partition for p in self.consumer.assignment()))

@@ -1,0 +1,463 @@
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// row is one line of the table: a load, and the figures that a turn of it gives.
+type row struct {
+	name    string
+	title   string
+	figures []figure
+	cold    bool // the load starts the broker itself
+	turn    func(ctx context.Context, b *broker, scale float64) (map[string]float64, error)
+}
+
+// figure is one number of a row. Less is better unless more is set; bound is what the ratio to Kafka's must reach.
+type figure struct {
+	name, unit string
+	more       bool
+	bound      float64 // of raftsman / kafka; 0: none
+}
+
+const (
+	cpu     = "broker CPU"
+	machine = "machine CPU"
+	written = "device bytes"
+)
+
+var rows = []row{
+	{name: "produce-1k", title: "produce, 1 KiB values, acks=all, 6 partitions",
+		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 0.5}, {machine, "s/GB", false, 0}, {written, "per byte", false, 0}},
+		turn:    produceRow(1024, 400<<20, nil)},
+	{name: "produce-100b", title: "produce, 100 B values, acks=all, 6 partitions",
+		figures: []figure{{"throughput", "records/s", true, 1}, {cpu, "s/million", false, 0.5}, {machine, "s/million", false, 0}},
+		turn:    produceRow(100, 200<<20, nil)},
+	{name: "produce-zstd", title: "produce, 1 KiB values, zstd",
+		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 0}, {machine, "s/GB", false, 0}},
+		turn:    produceRow(1024, 200<<20, []kgo.Opt{kgo.ProducerBatchCompression(kgo.ZstdCompression())})},
+	{name: "consume-1k", title: "consume, 1 KiB values, 6 partitions",
+		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 1}, {machine, "s/GB", false, 0}},
+		turn:    consumeRow(1024, 400<<20)},
+	{name: "unbatched", title: "produce to consume, 2,000 unbatched records/s",
+		figures: []figure{{cpu, "µs/record", false, 1.0 / 3}, {"p50", "ms", false, 0}, {"p99", "ms", false, 0}},
+		turn:    unbatched},
+	{name: "flush", title: "every acknowledgement flushed to disk, 60 partitions",
+		figures: []figure{{"throughput", "records/s", true, 0}, {cpu, "µs/record", false, 0}},
+		turn:    flushed},
+	{name: "commits", title: "offset commits of 16 groups",
+		figures: []figure{{"throughput", "commits/s", true, 0}, {cpu, "µs/commit", false, 0}},
+		turn:    commits},
+	{name: "connections", title: "new connections",
+		figures: []figure{{cpu, "ms/connection", false, 0}},
+		turn:    connections},
+	{name: "start", title: "empty start to the first acknowledged record; then idle", cold: true,
+		figures: []figure{{"start", "s", false, 0}, {"idle memory", "MB", false, 0}},
+		turn:    start},
+}
+
+const partitions = 6
+
+// values returns different values of a size, which zstd makes about three times smaller.
+func values(size int) [][]byte {
+	random := rand.New(rand.NewPCG(1, 2))
+	words := make([]string, 512)
+	for i := range words {
+		words[i] = strconv.FormatUint(random.Uint64()>>(random.Uint64()%30), 36)
+	}
+	all := make([][]byte, 4096)
+	for i := range all {
+		value := make([]byte, 0, size+16)
+		for len(value) < size {
+			value = append(value, `,"`...)
+			value = append(value, words[random.IntN(len(words))]...)
+			value = append(value, `":`...)
+			value = strconv.AppendUint(value, random.Uint64N(1_000_000), 10)
+		}
+		all[i] = value[:size]
+	}
+	return all
+}
+
+var topicCount atomic.Int64
+
+// newTopic creates a topic and returns what deletes it.
+func newTopic(ctx context.Context, b *broker, count int32, configs map[string]*string) (string, func(), error) {
+	name := fmt.Sprintf("bench-%d", topicCount.Add(1))
+	cl, err := b.client()
+	if err != nil {
+		return "", nil, err
+	}
+	admin := kadm.NewClient(cl)
+	if _, err := admin.CreateTopic(ctx, count, 1, configs, name); err != nil {
+		cl.Close()
+		return "", nil, err
+	}
+	return name, func() {
+		_, _ = admin.DeleteTopic(ctx, name)
+		cl.Close()
+	}, nil
+}
+
+// fill produces count values, cycling through all, and returns when they are acknowledged.
+func fill(ctx context.Context, b *broker, topic string, all [][]byte, count int, opts ...kgo.Opt) error {
+	cl, err := b.client(append([]kgo.Opt{
+		kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(5 * time.Millisecond), kgo.MaxBufferedRecords(50_000),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+	}, opts...)...)
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	var failed atomic.Pointer[error]
+	records := make([]kgo.Record, 0, 4096)
+	for i := range count {
+		if len(records) == cap(records) {
+			records = make([]kgo.Record, 0, 4096)
+		}
+		records = append(records, kgo.Record{Value: all[i%len(all)]})
+		cl.Produce(ctx, &records[len(records)-1], func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	if err := cl.Flush(ctx); err != nil {
+		return err
+	}
+	if err := failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// metered runs work and returns its length and what was used meanwhile.
+func metered(b *broker, work func() error) (elapsed time.Duration, used usage, err error) {
+	before, err := b.usage()
+	if err != nil {
+		return 0, usage{}, err
+	}
+	if err := work(); err != nil {
+		return 0, usage{}, err
+	}
+	after, err := b.usage()
+	if err != nil {
+		return 0, usage{}, err
+	}
+	return after.at.Sub(before.at), usage{cpu: after.cpu - before.cpu, machine: after.machine - before.machine, written: after.written - before.written}, nil
+}
+
+func produceRow(size, bytes int, opts []kgo.Opt) func(context.Context, *broker, float64) (map[string]float64, error) {
+	all := values(size)
+	return func(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
+		ctx, cancel := ctxFor(ctx)
+		defer cancel()
+		topic, drop, err := newTopic(ctx, b, partitions, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer drop()
+		count := max(int(scale*float64(bytes))/size, 1000)
+		elapsed, used, err := metered(b, func() error { return fill(ctx, b, topic, all, count, opts...) })
+		if err != nil {
+			return nil, err
+		}
+		if size < 1000 {
+			millions := float64(count) / 1e6
+			return map[string]float64{
+				"throughput": float64(count) / elapsed.Seconds(), cpu: used.cpu.Seconds() / millions, machine: used.machine.Seconds() / millions,
+			}, nil
+		}
+		gigabytes := float64(count*size) / 1e9
+		return map[string]float64{
+			"throughput": gigabytes * 1000 / elapsed.Seconds(), cpu: used.cpu.Seconds() / gigabytes,
+			machine: used.machine.Seconds() / gigabytes, written: float64(used.written) / float64(count*size),
+		}, nil
+	}
+}
+
+func consumeRow(size, bytes int) func(context.Context, *broker, float64) (map[string]float64, error) {
+	all := values(size)
+	return func(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
+		ctx, cancel := ctxFor(ctx)
+		defer cancel()
+		topic, drop, err := newTopic(ctx, b, partitions, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer drop()
+		count := max(int(scale*float64(bytes))/size, 1000)
+		if err := fill(ctx, b, topic, all, count); err != nil {
+			return nil, err
+		}
+		elapsed, used, err := metered(b, func() error { return drain(ctx, b, topic, count) })
+		if err != nil {
+			return nil, err
+		}
+		gigabytes := float64(count*size) / 1e9
+		return map[string]float64{
+			"throughput": gigabytes * 1000 / elapsed.Seconds(), cpu: used.cpu.Seconds() / gigabytes, machine: used.machine.Seconds() / gigabytes,
+		}, nil
+	}
+}
+
+// drain reads count records from the start.
+func drain(ctx context.Context, b *broker, topic string, count int) error {
+	cl, err := b.client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxBytes(50<<20), kgo.FetchMaxPartitionBytes(4<<20))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for seen := 0; seen < count; {
+		fetches := cl.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		seen += fetches.NumRecords()
+	}
+	return nil
+}
+
+// unbatched sends 2,000 records a second, one a request, and measures each from before the send until it was polled.
+func unbatched(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
+	ctx, cancel := ctxFor(ctx)
+	defer cancel()
+	topic, drop, err := newTopic(ctx, b, partitions, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer drop()
+	count := max(int(scale*8000), 500)
+	producer, err := b.client(kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if err != nil {
+		return nil, err
+	}
+	defer producer.Close()
+	consumer, err := b.client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	if err != nil {
+		return nil, err
+	}
+	defer consumer.Close()
+	latencies := make([]time.Duration, 0, count)
+	var failed atomic.Pointer[error]
+	send := func(i int) {
+		value := binary.BigEndian.AppendUint64(make([]byte, 0, 100), uint64(time.Now().UnixNano()))
+		producer.Produce(ctx, &kgo.Record{Value: value[:100]}, func(_ *kgo.Record, err error) {
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	receive := func(count int) error {
+		for seen := 0; seen < count; {
+			fetches := consumer.PollFetches(ctx)
+			now := time.Now().UnixNano()
+			if err := fetches.Err(); err != nil {
+				return err
+			}
+			fetches.EachRecord(func(r *kgo.Record) {
+				latencies = append(latencies, time.Duration(now-int64(binary.BigEndian.Uint64(r.Value))))
+			})
+			seen += fetches.NumRecords()
+		}
+		return nil
+	}
+	// One record for each partition sets up both clients.
+	for i := range partitions {
+		send(i)
+	}
+	if err := receive(partitions); err != nil {
+		return nil, err
+	}
+	latencies = latencies[:0]
+	_, used, err := metered(b, func() error {
+		go func() {
+			tick := time.NewTicker(500 * time.Microsecond)
+			defer tick.Stop()
+			began := time.Now()
+			for i := 0; i < count; <-tick.C {
+				for due := int(time.Since(began) / (500 * time.Microsecond)); i < min(due, count); i++ {
+					send(i)
+				}
+			}
+		}()
+		return receive(count)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := failed.Load(); err != nil {
+		return nil, *err
+	}
+	slices.Sort(latencies)
+	at := func(q float64) float64 {
+		return float64(latencies[int(q*float64(len(latencies)-1))].Microseconds()) / 1000
+	}
+	return map[string]float64{cpu: float64(used.cpu.Microseconds()) / float64(count), "p50": at(0.5), "p99": at(0.99)}, nil
+}
+
+// flushed asks both brokers for records on stable storage before the acknowledgement: Kafka by flush.messages=1.
+func flushed(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
+	ctx, cancel := ctxFor(ctx)
+	defer cancel()
+	one := "1"
+	topic, drop, err := newTopic(ctx, b, 60, map[string]*string{"flush.messages": &one})
+	if err != nil {
+		return nil, err
+	}
+	defer drop()
+	count := max(int(scale*100_000), 1000)
+	elapsed, used, err := metered(b, func() error { return fill(ctx, b, topic, values(100), count) })
+	if err != nil {
+		return nil, err
+	}
+	return map[string]float64{"throughput": float64(count) / elapsed.Seconds(), cpu: float64(used.cpu.Microseconds()) / float64(count)}, nil
+}
+
+// commits has 16 simple consumers commit one offset at a time.
+func commits(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
+	ctx, cancel := ctxFor(ctx)
+	defer cancel()
+	topic, drop, err := newTopic(ctx, b, partitions, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer drop()
+	const groups = 16
+	each := max(int(scale*800), 20)
+	clients := make([]*kgo.Client, groups)
+	for i := range clients {
+		// Versions of Kafka 4.0: the newest ones name topics by id.
+		if clients[i], err = b.client(kgo.MaxVersions(kversion.V4_0_0())); err != nil {
+			return nil, err
+		}
+		defer clients[i].Close()
+		if err := commit(ctx, clients[i], i, topic, 0); err != nil {
+			return nil, err
+		}
+	}
+	elapsed, used, err := metered(b, func() error {
+		var wait sync.WaitGroup
+		var failed atomic.Pointer[error]
+		for i, cl := range clients {
+			wait.Go(func() {
+				for n := range each {
+					if err := commit(ctx, cl, i, topic, int64(n)); err != nil {
+						failed.Store(&err)
+						return
+					}
+				}
+			})
+		}
+		wait.Wait()
+		if err := failed.Load(); err != nil {
+			return *err
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	total := float64(groups * each)
+	return map[string]float64{"throughput": total / elapsed.Seconds(), cpu: float64(used.cpu.Microseconds()) / total}, nil
+}
+
+func commit(ctx context.Context, cl *kgo.Client, group int, topic string, offset int64) error {
+	request := kmsg.NewPtrOffsetCommitRequest()
+	request.Group = "bench-" + strconv.Itoa(group)
+	partition := kmsg.NewOffsetCommitRequestTopicPartition()
+	partition.Partition, partition.Offset = int32(group%partitions), offset
+	t := kmsg.NewOffsetCommitRequestTopic()
+	t.Topic, t.Partitions = topic, append(t.Partitions, partition)
+	request.Topics = append(request.Topics, t)
+	response, err := request.RequestWith(ctx, cl)
+	if err != nil {
+		return err
+	}
+	for _, t := range response.Topics {
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func connections(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
+	ctx, cancel := ctxFor(ctx)
+	defer cancel()
+	count := max(int(scale*500), 50)
+	_, used, err := metered(b, func() error {
+		for range count {
+			cl, err := b.client()
+			if err != nil {
+				return err
+			}
+			if err := cl.Ping(ctx); err != nil {
+				cl.Close()
+				return err
+			}
+			cl.Close()
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]float64{cpu: float64(used.cpu.Microseconds()) / 1000 / float64(count)}, nil
+}
+
+// start measures from the start of the process on an empty directory until a record is acknowledged, and its memory when idle.
+func start(ctx context.Context, b *broker, _ float64) (map[string]float64, error) {
+	ctx, cancel := ctxFor(ctx)
+	defer cancel()
+	if b.script != "" {
+		// Kafka's directory is formatted before the clock runs.
+		if err := os.RemoveAll(b.dir); err != nil {
+			return nil, err
+		}
+		if err := b.start(); err != nil {
+			return nil, err
+		}
+		b.stop()
+	} else if err := os.RemoveAll(b.dir); err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := b.start(); err != nil {
+		return nil, err
+	}
+	cl, err := b.client(kgo.DefaultProduceTopic("first"), kgo.AllowAutoTopicCreation(), kgo.MetadataMinAge(10*time.Millisecond),
+		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }))
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(ctx, kgo.StringRecord("first")).FirstErr(); err != nil {
+		return nil, err
+	}
+	elapsed := time.Since(began)
+	time.Sleep(3 * time.Second) // idle means that nothing happens for a while
+	memory, err := b.memory()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]float64{"start": elapsed.Seconds(), "idle memory": float64(memory) / 1e6}, nil
+}

@@ -1,0 +1,120 @@
+// Command bench puts the same load on Raftsman and on Apache Kafka in one run and prints ratios. Both brokers run side by side,
+// on one processor; the load comes from this process, on another. For each row Kafka is warmed with the same load first, then
+// the brokers take turns, A B A B, and the medians are compared. Absolute figures depend on the machine, ratios much less.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+type options struct {
+	raftsman, kafka string
+	results, page   string
+	runs            int
+	warm            time.Duration
+	rows            string
+	scale           float64
+	dir             string
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.raftsman, "raftsman", "bin/raftsman", "the binary to measure")
+	flag.StringVar(&o.kafka, "kafka", "test/kafka/kafka", "the script that starts Apache Kafka")
+	flag.StringVar(&o.results, "results", "bench/results", "folder for the figures")
+	flag.StringVar(&o.page, "page", "docs/benchmarks.md", "page to write the table to; empty: none")
+	flag.IntVar(&o.runs, "runs", 5, "how often each broker takes its turn")
+	flag.DurationVar(&o.warm, "warm", 60*time.Second, "how long Kafka is warmed for each row")
+	flag.StringVar(&o.rows, "rows", "", "only rows whose names begin so, with commas")
+	flag.Float64Var(&o.scale, "scale", 1, "how much load a turn has")
+	flag.StringVar(&o.dir, "dir", "", "folder for the brokers' data; empty: a new one")
+	flag.Parse()
+	if err := run(context.Background(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if o.dir == "" {
+		dir, err := os.MkdirTemp("", "raftsman-bench-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		o.dir = dir
+	}
+	// The load has one processor, the brokers have the rest.
+	cpus := runtime.NumCPU()
+	brokerCPUs, loadCPU := fmt.Sprintf("0-%d", max(cpus-2, 0)), fmt.Sprint(cpus-1)
+	if err := pinSelf(loadCPU); err != nil {
+		return err
+	}
+	raftsman := &broker{name: "raftsman", cpus: brokerCPUs, port: 19392, dir: filepath.Join(o.dir, "raftsman")}
+	raftsman.command = func() *exec.Cmd {
+		return exec.Command("taskset", "-c", brokerCPUs, o.raftsman, "serve", "--data", filepath.Join(raftsman.dir, "data"), "--listen", raftsman.addr(), "--log-level", "warn")
+	}
+	kafka := &broker{name: "kafka", cpus: brokerCPUs, port: 19492, dir: filepath.Join(o.dir, "kafka"), script: o.kafka}
+	report := newReport(o)
+	for _, r := range rows {
+		if !wanted(o.rows, r.name) {
+			continue
+		}
+		if err := measure(ctx, o, r, raftsman, kafka, report); err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+	}
+	raftsman.stop()
+	kafka.stop()
+	return report.write(o)
+}
+
+func wanted(only, name string) bool {
+	return only == "" || slices.ContainsFunc(strings.Split(only, ","), func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+}
+
+// measure runs one row: warm, then turns.
+func measure(ctx context.Context, o options, r row, raftsman, kafka *broker, report *report) error {
+	if !r.cold {
+		for _, b := range []*broker{raftsman, kafka} {
+			if err := b.start(); err != nil {
+				return err
+			}
+		}
+		for until := time.Now().Add(o.warm); time.Now().Before(until); {
+			fmt.Fprintf(os.Stderr, "\r\033[K%s: warming Kafka, %s left", r.name, time.Until(until).Round(time.Second))
+			if _, err := r.turn(ctx, kafka, o.scale); err != nil {
+				return err
+			}
+		}
+		if _, err := r.turn(ctx, raftsman, o.scale/4); err != nil {
+			return err
+		}
+	}
+	for i := range o.runs {
+		for _, b := range []*broker{raftsman, kafka} {
+			fmt.Fprintf(os.Stderr, "\r\033[K%s: turn %d of %d, %s", r.name, i+1, o.runs, b.name)
+			if r.cold {
+				raftsman.stop()
+				kafka.stop()
+			}
+			figures, err := r.turn(ctx, b, o.scale)
+			if err != nil {
+				return fmt.Errorf("%s: %w", b.name, err)
+			}
+			report.add(r, b.name, figures)
+		}
+	}
+	fmt.Fprint(os.Stderr, "\r\033[K")
+	report.print(r)
+	return nil
+}
