@@ -276,7 +276,8 @@ func configConversation() []configStep {
 	t := func(sets ...string) assignments { return assignments{config.KindTopic, "t", sets} }
 	node := func(sets ...string) assignments { return assignments{config.KindBroker, "1", sets} }
 	all := func(sets ...string) assignments { return assignments{config.KindBroker, "", sets} }
-	shown := []configResource{topic(), {config.KindTopic, "u", nil}, {config.KindBroker, "1", []string{"log.retention.ms", "max.connections"}}, {config.KindBroker, "", nil}}
+	few := []string{"cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes", "segment.ms"}
+	shown := []configResource{topic(few...), {config.KindTopic, "u", few}, {config.KindBroker, "1", []string{"log.retention.ms", "max.connections"}}, {config.KindBroker, "", nil}}
 	for version := int16(0); version <= 2; version++ {
 		add("replace: set two", replaceRequest(version, false, t("cleanup.policy=delete", "retention.ms=604800000")))
 		add("rule 27: equal to the default, but set", describeRequest(4, shown...))

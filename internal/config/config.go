@@ -7,6 +7,7 @@
 package config
 
 //go:generate go run ./gen -dir gen -out table.go
+//go:generate go test -run TestDocsAreFresh . -update-docs
 
 import (
 	"cmp"

@@ -35,11 +35,20 @@ func run(dir, out string, dump bool) error {
 			return err
 		}
 	}
+	source, err := makeTable(dir)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(out, source, 0o644)
+}
+
+// makeTable returns the text of table.go.
+func makeTable(dir string) ([]byte, error) {
 	var keys []key
 	for _, name := range []string{"kafka.tsv", "raftsman.tsv"} {
 		more, err := readKeys(filepath.Join(dir, name))
 		if err != nil {
-			return err
+			return nil, err
 		}
 		keys = append(keys, more...)
 	}
@@ -47,13 +56,9 @@ func run(dir, out string, dump bool) error {
 		return cmp.Or(cmp.Compare(scopeOrder(a.scope), scopeOrder(b.scope)), cmp.Compare(a.name, b.name))
 	})
 	if err := describe(keys, filepath.Join(dir, "own.tsv")); err != nil {
-		return err
+		return nil, err
 	}
-	source, err := render(keys)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(out, source, 0o644)
+	return render(keys)
 }
 
 func dumpKafka(dir string) error {
