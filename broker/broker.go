@@ -148,6 +148,7 @@ func (n *Node) openQuorum() (err error) {
 		RetentionBytes:    b.Int64("metadata.max.retention.bytes"),
 		RetentionMs:       b.Int64("metadata.max.retention.ms"),
 		Log:               n.log,
+		OnFailure:         func(cause error) { n.end(fmt.Errorf("metadata log in %s failed: %w", n.meta.Path(), cause)) },
 	})
 	return err
 }
@@ -220,8 +221,13 @@ func (n *Node) dirFailed(path string, left int, cause error) {
 	if left > 0 && path != n.meta.Path() {
 		return
 	}
+	n.end(fmt.Errorf("log directory %s failed: %w", path, cause))
+}
+
+// end closes Ended. The first cause counts.
+func (n *Node) end(cause error) {
 	n.once.Do(func() {
-		n.cause = fmt.Errorf("log directory %s failed: %w", path, cause)
+		n.cause = cause
 		close(n.ended)
 	})
 }
@@ -264,12 +270,11 @@ func served(feature string) bool {
 
 // createInternalTopic creates a coordinator's topic with the settings that Kafka gives it.
 func (n *Node) createInternalTopic(ctx context.Context, name string) error {
-	b := n.config
-	compact, keep, segment := "compact", "producer", strconv.Itoa(b.Int("offsets.topic.segment.bytes"))
-	results, err := n.quorum.CreateTopics(ctx, meta.CreateTopics{Topics: []meta.NewTopic{{
-		Name: name, Partitions: int32(b.Int("offsets.topic.num.partitions")), ReplicationFactor: int16(b.Int("offsets.topic.replication.factor")),
-		Configs: []meta.ConfigValue{{Name: "cleanup.policy", Value: &compact}, {Name: "compression.type", Value: &keep}, {Name: "segment.bytes", Value: &segment}},
-	}}})
+	topic, ok := api.InternalTopic(n.config, name)
+	if !ok {
+		return fmt.Errorf("%s is no internal topic", name)
+	}
+	results, err := n.quorum.CreateTopics(ctx, meta.CreateTopics{Topics: []meta.NewTopic{topic}})
 	if err != nil {
 		return err
 	}
