@@ -64,6 +64,8 @@ func run(ctx context.Context, o options) error {
 		return exec.Command("taskset", "-c", brokerCPUs, o.raftsman, "serve", "--data", filepath.Join(raftsman.dir, "data"), "--listen", raftsman.addr(), "--log-level", "warn")
 	}
 	kafka := &broker{name: "kafka", cpus: brokerCPUs, port: 19492, dir: filepath.Join(o.dir, "kafka"), script: o.kafka}
+	defer raftsman.stop()
+	defer kafka.stop()
 	report := newReport(o)
 	for _, r := range rows {
 		if !wanted(o.rows, r.name) {
@@ -73,8 +75,6 @@ func run(ctx context.Context, o options) error {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 	}
-	raftsman.stop()
-	kafka.stop()
 	return report.write(o)
 }
 
