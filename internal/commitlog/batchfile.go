@@ -24,7 +24,7 @@ func FileBatches(fs vfs.FS, name string) iter.Seq2[PositionedBatch, error] {
 			yield(PositionedBatch{}, fmt.Errorf("size of %s: %w", name, err))
 			return
 		}
-		w := newWalker(f, name, size, bodyAhead)
+		w := newWalker(f, fileName(name), size, bodyAhead)
 		defer w.done()
 		for at := int64(0); at < size; {
 			b, err := w.batch(at)

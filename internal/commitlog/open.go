@@ -263,7 +263,7 @@ func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
 		return 0, err
 	}
 	defer file.release()
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), headAhead)
+	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	if last, ok := s.index.lastTime(); ok {
 		s.maxTime = last

@@ -34,12 +34,13 @@ func (c *Chunk) Release() {
 // not reached, as far as they lie in one segment and maxBytes allows. With atLeastOne the first batch is returned even if
 // it is larger. The error is kafka.OffsetOutOfRange for an offset before the log's start or beyond its end.
 func (l *Log) Read(from, bound kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
-	var chunk Chunk
-	err := l.look(func(segments []*segment, end kafka.Offset) (err error) {
-		chunk, err = l.readFrom(segments, from, bound, end, maxBytes, atLeastOne)
-		return err
-	})
-	return chunk, err
+	for {
+		end, seen := l.EndOffset(), l.segments.Load()
+		chunk, err := l.readFrom(*seen, from, bound, end, maxBytes, atLeastOne)
+		if err == nil || !l.wasCut(err, seen, end) {
+			return chunk, l.readError(err)
+		}
+	}
 }
 
 func (l *Log) readFrom(segments []*segment, from, bound, end kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
@@ -60,19 +61,23 @@ func (l *Log) readFrom(segments []*segment, from, bound, end kafka.Offset, maxBy
 	return Chunk{Next: from}, nil
 }
 
-// look lets a reader look at the log's segments, again if a truncation came in between and left it with bytes that make no
-// sense.
+// look lets a reader look at the log's segments, again if a truncation came in between.
 func (l *Log) look(reader func(segments []*segment, end kafka.Offset) error) error {
 	for {
-		end := l.EndOffset()
-		seen := l.segments.Load()
-		err := reader(*seen, end)
-		var corrupt *CorruptError
-		cut := l.segments.Load() != seen || l.EndOffset() < end
-		if err == nil || !cut || !errors.Is(err, errRetired) && !errors.As(err, &corrupt) && !vfs.IsNotExist(err) {
+		end, seen := l.EndOffset(), l.segments.Load()
+		if err := reader(*seen, end); err == nil || !l.wasCut(err, seen, end) {
 			return l.readError(err)
 		}
 	}
+}
+
+// wasCut tells whether a reader's error may come from a truncation beside it, which left it with bytes that make no sense.
+func (l *Log) wasCut(err error, seen *[]*segment, end kafka.Offset) bool {
+	if l.segments.Load() == seen && l.EndOffset() >= end {
+		return false
+	}
+	var corrupt *CorruptError
+	return errors.Is(err, errRetired) || errors.As(err, &corrupt) || vfs.IsNotExist(err)
 }
 
 // readError explains that a deleted log's files are gone.
@@ -109,7 +114,7 @@ func (s *segment) read(from, bound, next kafka.Offset, maxBytes int, atLeastOne 
 }
 
 func (s *segment) readFile(file vfs.File, from, bound, next kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), headAhead)
+	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	begin, err := s.position(w, from)
 	if err != nil {
@@ -227,7 +232,7 @@ func (s *segment) batches(from, next kafka.Offset, each func(record.Batch) error
 		return err
 	}
 	defer file.release()
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), bodyAhead)
+	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	at, err := s.position(w, from)
 	if err != nil {

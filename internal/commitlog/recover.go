@@ -95,7 +95,7 @@ func (o *opening) scan(s *segment, next kafka.Offset) (torn string, err error) {
 	}
 	defer file.release()
 	s.begin(o.now.UnixMilli())
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), bodyAhead)
+	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	at := int64(0)
 	for at < w.limit {
@@ -180,7 +180,7 @@ func (s *segment) rebuildIndexes() error {
 		return err
 	}
 	defer file.release()
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), bodyAhead)
+	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	fresh := newSegment(s.fs, s.folder, s.base)
 	for at := int64(0); at < w.limit; {

@@ -63,6 +63,9 @@ func (s *segment) name(suffix string) string {
 // errRetired is for a reader that found a segment in a list from before a truncation.
 var errRetired = errors.New("segment was truncated")
 
+// String is the path of the .log file.
+func (s *segment) String() string { return s.name(logSuffix) }
+
 // acquire opens the file or takes the one that is open. Each acquire needs one release.
 func (s *segment) acquire() (*openFile, error) {
 	s.mu.Lock()

@@ -110,7 +110,7 @@ func (o *opening) applySegment(s *segment, from, to kafka.Offset) error {
 		return err
 	}
 	defer file.release()
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), bodyAhead)
+	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	for at := int64(0); at < w.limit; {
 		head, size, err := w.head(at)

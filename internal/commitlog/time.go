@@ -63,7 +63,7 @@ func (s *segment) firstAtTime(ms int64, start, bound, next kafka.Offset) (found 
 		return Timestamped{}, false, err
 	}
 	defer file.release()
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), headAhead)
+	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	at, err := s.position(w, from)
 	for err == nil && at < w.limit {
@@ -187,7 +187,7 @@ func (s *segment) headers(from, next kafka.Offset, each func(w *walker, head rec
 		return err
 	}
 	defer file.release()
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), headAhead)
+	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	at, err := s.position(w, from)
 	for err == nil && at < w.limit {

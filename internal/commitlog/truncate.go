@@ -63,7 +63,7 @@ func (l *Log) cutAt(s *segment, to, next kafka.Offset) (*segment, kafka.Offset, 
 		return nil, 0, err
 	}
 	defer file.release()
-	w := newWalker(file, s.name(logSuffix), s.size.Load(), bodyAhead)
+	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	limit, err := s.position(w, to)
 	if err != nil || limit == 0 {

@@ -14,9 +14,9 @@ import (
 // walker reads the batches of a segment's file, mostly one after the other, through a buffer.
 type walker struct {
 	file  vfs.File
-	name  string
-	limit int64 // bytes of the file that may be read
-	ahead int   // how much to read at once
+	name  fmt.Stringer // names the file in errors
+	limit int64        // bytes of the file that may be read
+	ahead int          // how much to read at once
 	buf   []byte
 	at    int64 // position of buf in the file
 }
@@ -29,7 +29,7 @@ const (
 var walkers = sync.Pool{New: func() any { return new(walker) }}
 
 // newWalker takes a walker from the pool; done gives it back.
-func newWalker(f vfs.File, name string, limit int64, ahead int) *walker {
+func newWalker(f vfs.File, name fmt.Stringer, limit int64, ahead int) *walker {
 	w := walkers.Get().(*walker)
 	*w = walker{file: f, name: name, limit: limit, ahead: ahead, buf: w.buf[:0]}
 	return w
@@ -40,12 +40,12 @@ func (w *walker) done() {
 	if cap(w.buf) > keep {
 		w.buf = nil
 	}
-	w.file = nil
+	w.file, w.name = nil, nil
 	walkers.Put(w)
 }
 
 func (w *walker) corrupt(at int64, format string, args ...any) error {
-	return &CorruptError{File: w.name, At: at, Reason: fmt.Sprintf(format, args...)}
+	return &CorruptError{File: w.name.String(), At: at, Reason: fmt.Sprintf(format, args...)}
 }
 
 // need makes bytes [at, at+n) of the file available. They lie below limit.
@@ -107,3 +107,8 @@ func (w *walker) batch(at int64) (record.Batch, error) {
 	}
 	return record.Batch(b[:size:size]), nil
 }
+
+// fileName is the name of a file that is no segment's.
+type fileName string
+
+func (n fileName) String() string { return string(n) }
