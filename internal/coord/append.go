@@ -165,7 +165,7 @@ func (s *shard) append(batch record.Batch) (refused kafka.Error, ok bool) {
 	case err == nil:
 		s.committed(seq)
 		return kafka.None, true
-	case unwritten(err):
+	case s.unwritten(err):
 		s.lastSeq--
 		code, _ := kafka.Answer(err)
 		return code, true
@@ -174,13 +174,16 @@ func (s *shard) append(batch record.Batch) (refused kafka.Error, ok bool) {
 	return kafka.None, false
 }
 
-// unwritten tells whether an error that Append reported before it returned says that nothing was written.
-func unwritten(err error) bool {
-	for _, code := range []kafka.Error{kafka.NotLeaderOrFollower, kafka.FencedLeaderEpoch, kafka.KafkaStorageError} {
+// unwritten tells whether an error that Append reported before it returned says that nothing was written. A disk error does
+// when the partition is led on: then the disk was full, and the log is as it was.
+func (s *shard) unwritten(err error) bool {
+	for _, code := range []kafka.Error{
+		kafka.NotEnoughReplicas, kafka.MessageTooLarge, kafka.RecordListTooLarge, kafka.UnknownTopicOrPartition, kafka.PolicyViolation,
+	} {
 		if errors.Is(err, code) {
-			return false
+			return true
 		}
 	}
-	code, _ := kafka.Answer(err)
-	return code != kafka.UnknownServerError
+	epoch, leads := s.c.opts.Partitions.Leads(s.tp)
+	return errors.Is(err, kafka.KafkaStorageError) && leads && epoch == s.epoch
 }

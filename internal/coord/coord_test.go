@@ -126,6 +126,40 @@ func TestRefusedAppendFailsOnlyThatCommand(t *testing.T) {
 	})
 }
 
+func TestFullDiskFailsOnlyThatCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(w *world) { w.opts.Group.InitialRebalanceDelay = time.Minute })
+		w.commit("g", 1)
+		neighbour := ""
+		for i := 0; neighbour == "" || kafka.PartitionFor(neighbour, 4) != kafka.PartitionFor("g", 4); i++ {
+			neighbour = fmt.Sprint("neighbour", i)
+		}
+		joining := w.ask(neighbour, joinOf(""))
+		still(t, "a join in the initial delay", joining)
+		w.logs.set(func() { w.logs.refuse = kafka.KafkaStorageError })
+		if code := w.commit("g", 2); code != kafka.NotCoordinator {
+			t.Errorf("commit on a full disk: %v, want NOT_COORDINATOR", code)
+		}
+		w.logs.set(func() { w.logs.refuse = nil })
+		still(t, "the join, after the full disk", joining)
+		if got := w.committed("g"); got != 1 {
+			t.Errorf("offset %d, want 1", got)
+		}
+		if code := w.commit("g", 3); code != kafka.None {
+			t.Errorf("commit when there is room again: %v", code)
+		}
+		// The same error of a directory that went offline: this node leads no more.
+		w.logs.set(func() { w.logs.refuse, w.logs.leads = kafka.KafkaStorageError, false })
+		if code := w.commit("g", 4); code != kafka.NotCoordinator {
+			t.Errorf("commit on a failed disk: %v, want NOT_COORDINATOR", code)
+		}
+		if r := (<-joining).(*group.JoinReply); r.Code != kafka.NotCoordinator {
+			t.Errorf("the join, after the disk failed: %v, want NOT_COORDINATOR", r.Code)
+		}
+		w.close()
+	})
+}
+
 func TestFailedAppendLoadsThePartitionAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -191,15 +225,19 @@ func TestWhileLoadingClientsAreToldToComeAgain(t *testing.T) {
 		if code := w.beat("g", "m", 1); code != kafka.None {
 			t.Errorf("heartbeat while loading: %v, want ok", code)
 		}
-		late := w.ask("g", commitOf(2))
-		listed := make(chan kafka.Error, 1)
-		w.c.List(func(_ []group.Listed, code kafka.Error) { listed <- code })
-		close(gate)
-		if r := (<-late).(*group.CommitReply); r.Code != kafka.None {
-			t.Errorf("commit that came just before the load ended: %v", r.Code)
+		if code := w.commit("g", 2); code != kafka.CoordinatorLoadInProgress || time.Since(begun) != 500*time.Millisecond {
+			t.Errorf("the next commit: %v after %v, want COORDINATOR_LOAD_IN_PROGRESS at once", code, time.Since(begun))
 		}
-		if code := <-listed; code != kafka.None {
-			t.Errorf("list: %v", code)
+		synctest.Wait()
+		w.c.List(func(_ []group.Listed, code kafka.Error) {
+			if code != kafka.CoordinatorLoadInProgress {
+				t.Errorf("list while loading: %v, want COORDINATOR_LOAD_IN_PROGRESS", code)
+			}
+		})
+		close(gate)
+		synctest.Wait()
+		if code := w.commit("g", 3); code != kafka.None {
+			t.Errorf("commit when loaded: %v", code)
 		}
 		w.close()
 	})
@@ -209,6 +247,7 @@ func TestLoadThatFailsIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.commit("g", 1)
+		synctest.Wait()
 		w.logs.set(func() { w.logs.failing = 8 }) // each of the four partitions twice
 		w.restart()
 		synctest.Wait()

@@ -68,7 +68,8 @@ type shard struct {
 	state   shardState
 	machine *group.Machine
 	spare   []event // the last inbox, to be filled again
-	early   []event // commands that came while loading
+	early   []event // what came while loading
+	slow    bool    // loading takes longer than clients are made to wait
 	parked  map[group.Ticket]request
 	tickets group.Ticket
 	staged  staging
@@ -178,6 +179,7 @@ func (s *shard) process(e *event) {
 	case loadedEvent:
 		s.loaded(e)
 	case graceEvent:
+		s.slow = true
 		s.refuseEarly(kafka.CoordinatorLoadInProgress)
 	case deletedEvent:
 		if s.state == active {
@@ -190,9 +192,12 @@ func (s *shard) process(e *event) {
 			s.maintain(s.machine.Expire(s.c.opts.Now()))
 		}
 	case listEvent:
-		if s.state == active {
+		switch {
+		case s.state == active:
 			e.list(s.machine.List(), kafka.None)
-		} else {
+		case s.slow:
+			e.list(nil, kafka.CoordinatorLoadInProgress)
+		default:
 			s.early = append(s.early, *e)
 		}
 	case closeEvent:
@@ -212,11 +217,7 @@ func (s *shard) tooLate(e *event) {
 
 func (s *shard) command(e *event) {
 	if s.state == loading {
-		if _, beats := e.cmd.(*group.Heartbeat); beats {
-			e.reply(&group.HeartbeatReply{}) // its session begins anew when the group is loaded
-			return
-		}
-		s.early = append(s.early, *e)
+		s.commandEarly(e)
 		return
 	}
 	gather := false
@@ -240,6 +241,19 @@ func (s *shard) command(e *event) {
 		return
 	}
 	s.carryOut(effects)
+}
+
+// commandEarly is a command while the log is being read.
+func (s *shard) commandEarly(e *event) {
+	if _, beats := e.cmd.(*group.Heartbeat); beats {
+		e.reply(&group.HeartbeatReply{}) // its session begins anew when the group is loaded
+		return
+	}
+	if s.slow {
+		e.reply(e.cmd.Fail(kafka.CoordinatorLoadInProgress))
+		return
+	}
+	s.early = append(s.early, *e)
 }
 
 // maintain carries out what no request has asked for.
