@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -19,6 +20,7 @@ import (
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/sysrecord"
 	"github.com/raftsman/raftsman/internal/vfs"
+	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
 
 // gateFS is a file system whose flushes a test can watch, hold up and fail.
@@ -90,6 +92,10 @@ type world struct {
 	m     *Manager
 	image *meta.Image
 	log   *lockedBuffer
+
+	// Of the power-cut test: the epoch of its producers, and where each one's sequences begin.
+	epochs int
+	base   [crashPartitions]int
 
 	mu   sync.Mutex
 	fell []string // directories that went offline
@@ -343,7 +349,11 @@ func (w *world) readRequest(req FetchRequest) <-chan []fetched {
 			out[i] = fetched{FetchResult: *r}
 			if r.Chunk.Len > 0 {
 				out[i].bytes = make([]byte, r.Chunk.Len)
-				if _, err := r.Chunk.File.ReadAt(out[i].bytes, r.Chunk.Pos); err != nil {
+				_, err := r.Chunk.File.ReadAt(out[i].bytes, r.Chunk.Pos)
+				switch {
+				case errors.Is(err, faultfs.ErrPowerCut):
+					out[i].Err = kafka.KafkaStorageError
+				case err != nil:
 					w.Errorf("read chunk: %v", err)
 				}
 			}
