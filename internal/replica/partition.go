@@ -62,7 +62,7 @@ func (p *replica) lead(led partition.Leadership) {
 		released = p.core.Lead(led, nil)
 	} else {
 		p.core = partition.NewLeader(p.m.node, led, p.settings.Load().topic.MinISR, partition.Positions{
-			Start: p.log.StartOffset(), End: end, Stable: p.log.FlushedOffset(), HighWatermark: p.log.StartOffset(),
+			Start: p.log.StartOffset(), End: end, Stable: p.log.FlushedOffset(), HighWatermark: p.log.HighWatermark(),
 		})
 	}
 	p.publish()
