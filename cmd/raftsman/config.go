@@ -16,7 +16,7 @@ import (
 
 func configCommand(a *app) *cobra.Command {
 	return family("config", "Show and change settings of topics, brokers and groups",
-		configGetCommand(a), configSetCommand(a), configUnsetCommand(a))
+		configGetCommand(a), configSetCommand(a), configUnsetCommand(a), configCheckCommand(a), configExportCommand(a))
 }
 
 const configResources = `A resource is "topic NAME", "broker ID", "broker default" (what all brokers have that set nothing themselves),

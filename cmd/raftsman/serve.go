@@ -86,11 +86,7 @@ func (a *app) readConfig(args []string, flags serveFlags) (*config.Broker, []con
 		}
 		overrides = append(overrides, "listeners="+listeners)
 	}
-	parsed, warnings, err := config.Parse(properties, overrides, a.environ())
-	if err != nil {
-		return nil, nil, err
-	}
-	return parsed, warnings, nil
+	return config.Parse(properties, overrides, a.environ())
 }
 
 // environ returns the process's variables that configure a broker.
