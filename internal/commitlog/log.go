@@ -381,5 +381,9 @@ func (l *Log) finishAll() error {
 	if _, err := l.flush(); err != nil {
 		return err
 	}
-	return l.dir.failUnlessFull(l.finish(l.active(), l.EndOffset()))
+	end := l.EndOffset()
+	if n := len(l.snapshots); n > 0 && l.snapshots[n-1] == end && l.active().saved() {
+		return nil // nothing was appended since it was closed before
+	}
+	return l.dir.failUnlessFull(l.finish(l.active(), end))
 }

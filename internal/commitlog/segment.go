@@ -180,6 +180,16 @@ func (s *segment) maxTimestamp(next kafka.Offset) (TimeEntry, error) {
 	return s.maxTime, nil
 }
 
+// saved tells whether the files of the indexes say what they should.
+func (s *segment) saved() bool {
+	s.txns.mu.Lock()
+	defer s.txns.mu.Unlock()
+	s.index.mu.RLock()
+	defer s.index.mu.RUnlock()
+	x := &s.index
+	return s.size.Load() > 0 && !s.txns.changed && len(x.times) > 0 && x.written.offsets == len(x.offsets) && x.written.times == len(x.times)
+}
+
 // noteBatch keeps the timestamps of a batch that is appended or found.
 func (s *segment) noteBatch(maxMs int64, last kafka.Offset) {
 	s.mu.Lock()
