@@ -3,11 +3,9 @@ package quorum
 import (
 	"encoding/binary"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -111,21 +109,4 @@ func inspectSegment(fs vfs.FS, name string, from kafka.Offset, found *replay) er
 		at += length
 	}
 	return nil
-}
-
-// ServerProperties returns what Kafka's server.properties must say for a broker of Apache Kafka to start on the directory, as
-// key=value: all about the node and the quorum, but not the listeners, among which the controller's must be.
-func (id Identity) ServerProperties() []string {
-	lines := []string{
-		"process.roles=broker,controller",
-		fmt.Sprintf("node.id=%d", id.NodeID),
-	}
-	for _, v := range id.Membership.Voters {
-		if v.ID != id.NodeID || len(v.Endpoints) == 0 {
-			continue
-		}
-		address := net.JoinHostPort(v.Endpoints[0].Host, strconv.Itoa(int(v.Endpoints[0].Port)))
-		lines = append(lines, "controller.listener.names="+v.Endpoints[0].Name, "controller.quorum.bootstrap.servers="+address)
-	}
-	return lines
 }

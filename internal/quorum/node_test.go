@@ -15,6 +15,7 @@ import (
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/kraft"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/sysrecord"
 	"github.com/raftsman/raftsman/internal/vfs"
@@ -231,12 +232,12 @@ func TestInspectTellsWhatKafkaNeeds(t *testing.T) {
 		t.Helper()
 		id, err := Inspect(h.fs, hostDir)
 		h.must(err)
-		want := []string{
-			"process.roles=broker,controller", "node.id=1", "controller.listener.names=CONTROLLER",
-			fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d", port),
+		if id.ClusterID != "c1uster" || id.NodeID != 1 || id.Directory.IsZero() || id.Membership.Version != 1 || len(id.Membership.Voters) != 1 {
+			t.Fatalf("got %+v, want node 1 of c1uster alone in a quorum", id)
 		}
-		if id.ClusterID != "c1uster" || id.Directory.IsZero() || id.Membership.Version != 1 || !slices.Equal(id.ServerProperties(), want) {
-			t.Errorf("got %+v and %q, want %q", id, id.ServerProperties(), want)
+		want := kraft.Endpoint{Name: "CONTROLLER", Host: "127.0.0.1", Port: port}
+		if v := id.Membership.Voters[0]; v.ID != 1 || len(v.Endpoints) != 1 || v.Endpoints[0] != want {
+			t.Errorf("the voter is %+v, want node 1 at %+v", v, want)
 		}
 	}
 	check(9093)
