@@ -90,6 +90,7 @@ func isIPv6(host string) bool { return strings.Contains(host, ":") }
 // advertise fills in Advertised.
 func (b *Broker) advertise(listeners []Listener) []error {
 	var faults []error
+	var told []string
 	for _, item := range b.resolved["advertised.listeners"].list {
 		a, err := parseListener("advertised.listeners", item)
 		if err != nil {
@@ -101,6 +102,11 @@ func (b *Broker) advertise(listeners []Listener) []error {
 				"they reach, or leave the key out and each is told the address that it connected to", a.Host))
 			continue
 		}
+		if slices.Contains(told, a.Name) {
+			faults = append(faults, fault("advertised.listeners", item, "listener %s comes twice", a.Name))
+			continue
+		}
+		told = append(told, a.Name)
 		found := false
 		for i := range listeners {
 			if listeners[i].Name == a.Name {
@@ -175,9 +181,6 @@ func (b *Broker) securityMap() (map[string]string, error) {
 		name, protocol = strings.ToUpper(trim(name)), strings.ToUpper(trim(protocol))
 		if !ok || name == "" || !slices.Contains(securityProtocols, protocol) {
 			return nil, fault(key, item, "must be NAME:PROTOCOL, with one of %s", strings.Join(securityProtocols, ", "))
-		}
-		if _, twice := protocols[name]; twice && b.IsSet(key) {
-			return nil, fault(key, item, "listener %s comes twice", name)
 		}
 		protocols[name] = protocol
 	}

@@ -147,8 +147,14 @@ func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 		{"node.id=1\nbroker.id=2", "line 2: broker.id=2: must equal node.id (1) or be left out"},
 		{"log.roll.ms=0", "line 1: log.roll.ms=0: must be at least 1"},
 		{"log.retention.minutes=0", "line 1: log.retention.minutes=0: must be at least 1, or -1 to keep records for ever"},
-		{"group.min.session.timeout.ms=9\ngroup.max.session.timeout.ms=8", "line 1: group.min.session.timeout.ms=9: must not be above " +
-			"group.max.session.timeout.ms (8)"},
+		{"group.consumer.min.session.timeout.ms=50000", "line 1: group.consumer.min.session.timeout.ms=50000: must not be above " +
+			"group.consumer.session.timeout.ms (45000)"},
+		{"max.connections.per.ip=0", "line 1: max.connections.per.ip=0: nobody could connect: 0 is for use with max.connections.per.ip.overrides"},
+		{"group.coordinator.rebalance.protocols=consumer", "line 1: group.coordinator.rebalance.protocols=consumer: must have classic"},
+		{"group.share.session.timeout.ms=4000\ngroup.share.min.session.timeout.ms=4000", "group.share.heartbeat.interval.ms=5000: must be below " +
+			"group.share.session.timeout.ms (4000)"},
+		{"controller.quorum.voters=2@a:1", "line 1: controller.quorum.voters=2@a:1: must have node.id (1), as process.roles has controller"},
+		{"advertised.listeners=PLAINTEXT://a:1,PLAINTEXT://b:1", "line 1: advertised.listeners=PLAINTEXT://b:1: listener PLAINTEXT comes twice"},
 		{"authorizer.class.name=a.B", "line 1: authorizer.class.name=a.B: access rules are not enforced yet; leave the key out to serve everyone " +
 			"who can connect"},
 		{"remote.log.storage.system.enable=true", "line 1: remote.log.storage.system.enable=true: remote storage is not supported: topics could " +
@@ -175,6 +181,20 @@ func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 		_, _, err := Parse(test.properties, nil, nil)
 		if err == nil || err.Error() != test.want {
 			t.Errorf("%q:\n got  %v\n want %s", test.properties, err, test.want)
+		}
+	}
+}
+
+func TestWhatKafkaStartsWithStarts(t *testing.T) {
+	for _, properties := range []string{
+		"log.retention.ms=5\nlog.retention.hours=0", "group.min.session.timeout.ms=2000000", "log.dirs=/a,/a", "broker.id=1", "log.retention.hours=-3",
+		"listeners=plaintext://:9092,controller://:9093", "inter.broker.listener.name=plaintext", "log.cleanup.policy=", "queued.max.request.bytes=0",
+		"listener.security.protocol.map=plaintext:plaintext,controller:plaintext,controller:plaintext", "group.consumer.migration.policy=Upgrade",
+		"log.cleaner.min.compaction.lag.ms=10\nlog.cleaner.max.compaction.lag.ms=5", "sasl.oauthbearer.assertion.algorithm=rs256", "num.io.threads=500",
+		"early.start.listeners=CONTROLLER", "cordoned.log.dirs=*", "default.replication.factor=-1", "offset.metadata.max.bytes=-1",
+	} {
+		if _, _, err := Parse(properties, nil, nil); err != nil {
+			t.Errorf("%q: %v", properties, err)
 		}
 	}
 }

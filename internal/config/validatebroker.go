@@ -85,6 +85,10 @@ func (b *Broker) checkTogether() []error {
 	if !slices.Contains(b.resolved["process.roles"].list, "broker") {
 		add("process.roles", "a node without the role broker is not supported yet")
 	}
+	if voters := b.Voters(); len(voters) > 0 && !slices.ContainsFunc(voters, func(v Voter) bool { return v.ID == b.NodeID() }) &&
+		slices.Contains(b.resolved["process.roles"].list, "controller") {
+		add("controller.quorum.voters", "must have node.id (%d), as process.roles has controller", b.NodeID())
+	}
 	for _, pair := range ordered {
 		low, high := b.resolved[pair.low], b.resolved[pair.high]
 		if !low.null && !high.null && low.i > high.i {
@@ -97,10 +101,8 @@ func (b *Broker) checkTogether() []error {
 	if v := b.resolved["log.roll.jitter.ms"]; !v.null && v.i < 0 {
 		add("log.roll.jitter.ms", "must be at least 0")
 	}
-	for _, name := range []string{"log.retention.ms", "log.retention.minutes", "log.retention.hours"} {
-		if v := b.resolved[name]; !v.null && v.i == 0 {
-			add(name, "must be at least 1, or -1 to keep records for ever")
-		}
+	if name := firstSet(b, "log.retention.ms", "log.retention.minutes", "log.retention.hours"); name != "" && b.resolved[name].i == 0 {
+		add(name, "must be at least 1, or -1 to keep records for ever")
 	}
 	const mebibyte = 1 << 20
 	if size := b.resolved["log.cleaner.dedupe.buffer.size"].i; size/max(1, b.resolved["log.cleaner.threads"].i) <= mebibyte {
@@ -109,6 +111,18 @@ func (b *Broker) checkTogether() []error {
 	if queued := b.resolved["queued.max.request.bytes"].i; queued > 0 && queued < b.resolved["socket.request.max.bytes"].i {
 		add("queued.max.request.bytes", "must not be below socket.request.max.bytes, or be -1")
 	}
+	if b.resolved["max.connections.per.ip"].i == 0 && b.resolved["max.connections.per.ip.overrides"].text == "" {
+		add("max.connections.per.ip", "nobody could connect: 0 is for use with max.connections.per.ip.overrides")
+	}
+	if protocols := "group.coordinator.rebalance.protocols"; !slices.Contains(b.resolved[protocols].list, "classic") {
+		add(protocols, "must have classic")
+	}
+	for _, kind := range []string{"consumer", "share", "streams"} {
+		heartbeat, session := "group."+kind+".heartbeat.interval.ms", "group."+kind+".session.timeout.ms"
+		if b.resolved[heartbeat].i >= b.resolved[session].i {
+			add(heartbeat, "must be below %s (%d)", session, b.resolved[session].i)
+		}
+	}
 	if name := "max.connections.per.ip.overrides"; !validOverrides(b.resolved[name].text) {
 		add(name, "must be a list of ADDRESS:COUNT")
 	}
@@ -116,6 +130,16 @@ func (b *Broker) checkTogether() []error {
 		add("cordoned.log.dirs", "%s is not in log.dirs", item)
 	}
 	return faults
+}
+
+// firstSet returns the first of the names that is set to a value, or "".
+func firstSet(b *Broker, names ...string) string {
+	for _, name := range names {
+		if b.IsSet(name) && !b.resolved[name].null {
+			return name
+		}
+	}
+	return ""
 }
 
 // validOverrides tells whether text is a list of ADDRESS:COUNT.
@@ -143,7 +167,6 @@ func (b *Broker) unknownLogDir() (string, bool) {
 
 // ordered are pairs of broker keys of which the first must not be above the second.
 var ordered = []struct{ low, high string }{
-	{"group.min.session.timeout.ms", "group.max.session.timeout.ms"},
 	{"group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"},
 	{"group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"},
 	{"group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"},
