@@ -42,6 +42,7 @@ var packages = map[string]struct {
 	"internal/vfs/faultfs":     {'e', []string{"internal/vfs"}},
 	"internal/commitlog":       {'e', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/record", "internal/record/compress", "internal/producer", "internal/vfs"}},
 	"internal/wire/gen":        {'s', nil},
+	"internal/commitlog/dump":  {'e', []string{"internal/kafka", "internal/record", "internal/record/compress", "internal/producer", "internal/vfs", "internal/commitlog", "internal/sysrecord"}},
 	"internal/wire":            {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/record"}},
 	"internal/server":          {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/wire"}},
 	"internal/quorum":          {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/record", "internal/sysrecord", "internal/config", "internal/kraft", "internal/meta", "internal/vfs", "internal/commitlog"}},
