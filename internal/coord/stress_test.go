@@ -120,3 +120,21 @@ func BenchmarkHeartbeats(b *testing.B) {
 	}
 	w.close()
 }
+
+// BenchmarkLoad is reading one committed offset when a partition is loaded, in batches of 100.
+func BenchmarkLoad(b *testing.B) {
+	w := newWorld(b)
+	for i := range 1000 {
+		c := commitOf(make([]kafka.Offset, 100)...)
+		if r := do[*group.CommitReply](w, "g", c); r.Code != kafka.None {
+			b.Fatal(r.Code, i)
+		}
+	}
+	b.ReportAllocs()
+	b.ResetTimer()
+	for done := 0; done < b.N; done += 100_000 {
+		w.restart()
+		w.committed("g")
+	}
+	w.close()
+}
