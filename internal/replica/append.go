@@ -92,7 +92,7 @@ func (p *replica) failedAppend(err error) error {
 	case errors.Is(err, commitlog.ErrDiskFailed):
 		p.dir.fail("append to "+p.tp.String(), err)
 	default:
-		p.m.log.Error("append refused by the disk", "partition", p.tp.String(), "error", err)
+		p.dir.complain(p, err)
 	}
 	return kafka.KafkaStorageError
 }

@@ -51,11 +51,11 @@ func (m *Manager) Apply(_, now *meta.Image) {
 	if seen < len(current.byName) {
 		next.dropDeleted()
 	}
+	next.delete() // before open: a topic made anew has the same folders
 	next.open()
 	m.flushRecovered()
-	next.publish()
-	next.delete()
 	next.lead()
+	next.publish()
 }
 
 // change is one Apply on its way.

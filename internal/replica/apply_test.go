@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
 func TestPartitionsGoWhereFewestAre(t *testing.T) {
@@ -78,6 +80,65 @@ func TestTopicMadeAnewWhileTheNodeWasAway(t *testing.T) {
 		t.Errorf("the new topic holds %v of the old one", got)
 	}
 	w.mustProduce("t", 0, plain("new"))
+}
+
+func TestTopicMadeAnewInOneStep(t *testing.T) {
+	w := newWorld(t)
+	old := w.topic("t", 1)
+	w.mustProduce("t", 0, plain("old"))
+	poll := w.poll(1, at("t", 0, 1))
+	removed, created := sysrecord.NewRemoveTopicRecord(), sysrecord.NewTopicRecord()
+	removed.TopicID = old
+	created.Name, created.TopicID = "t", kafka.NewUUID(randomBytes)
+	w.change(removed, created, w.partitionRecord(created.TopicID, 0, 1))
+	if got := answer(t, poll)[0].Err; got != kafka.UnknownTopicOrPartition {
+		t.Errorf("parked on the old topic: %v, want UNKNOWN_TOPIC_OR_PARTITION", got)
+	}
+	if base := w.mustProduce("t", 0, plain("new")); base != 0 {
+		t.Errorf("first record of the new topic at %d", base)
+	}
+}
+
+func TestFullDiskRefusesOneProduce(t *testing.T) {
+	w := newWorld(t)
+	w.topic("t", 1)
+	w.mustProduce("t", 0, sequenced(7, 0, 0, 1))
+	w.fs.setWrite(func(string) error { return syscall.ENOSPC })
+	for range 3 {
+		if r := w.produce("t", 0, sequenced(7, 0, 1, 1)); r.Err != kafka.KafkaStorageError {
+			t.Errorf("full: %v, want KAFKA_STORAGE_ERROR", r.Err)
+		}
+	}
+	if n := strings.Count(w.log.String(), "an append was refused"); n != 1 {
+		t.Errorf("%d lines in the log, want 1", n)
+	}
+	w.fs.setWrite(nil)
+	if base := w.mustProduce("t", 0, sequenced(7, 0, 1, 1)); base != 1 {
+		t.Errorf("with room again: offset %d, want 1", base)
+	}
+	if len(w.fallen()) > 0 {
+		t.Errorf("%v went offline for a full disk", w.fallen())
+	}
+}
+
+func TestFailedWriteTakesTheDirectoryOffline(t *testing.T) {
+	w := newWorld(t)
+	w.topic("t", 1)
+	w.topic("u", 1)
+	w.mustProduce("t", 0, plain("a"))
+	w.fs.setWrite(func(string) error { return syscall.EIO })
+	if r := w.produce("t", 0, plain("b")); r.Err != kafka.KafkaStorageError {
+		t.Errorf("%v, want KAFKA_STORAGE_ERROR", r.Err)
+	}
+	w.fs.setWrite(nil)
+	for _, topic := range []string{"t", "u"} {
+		if r := w.produce(topic, 0, plain("c")); r.Err != kafka.KafkaStorageError {
+			t.Errorf("%s afterwards: %v, want KAFKA_STORAGE_ERROR", topic, r.Err)
+		}
+	}
+	if want := []string{w.dirs[0] + " left=0"}; !slices.Equal(w.fallen(), want) {
+		t.Errorf("fallen %v, want %v", w.fallen(), want)
+	}
 }
 
 func TestSettingsTakeEffectLive(t *testing.T) {

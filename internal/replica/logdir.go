@@ -15,6 +15,21 @@ type logDir struct {
 	count   atomic.Int64 // partitions in it
 	offline atomic.Bool
 	unsaved atomic.Bool // its checkpoint files are behind
+
+	complainedMs atomic.Int64 // when the last refusal was logged
+}
+
+// complainEveryMs keeps producers that are refused from filling the log.
+const complainEveryMs = 10_000
+
+// complain logs that an append was refused, as by a full disk, unless that was said a moment ago.
+func (d *logDir) complain(p *replica, cause error) {
+	nowMs := d.m.now().UnixMilli()
+	last := d.complainedMs.Load()
+	if nowMs-last >= complainEveryMs && d.complainedMs.CompareAndSwap(last, nowMs) {
+		d.m.log.Error("an append was refused and answered KAFKA_STORAGE_ERROR; the log goes on when there is room again",
+			"directory", d.disk.Path(), "partition", p.tp.String(), "error", cause)
+	}
 }
 
 func newLogDir(m *Manager, disk *commitlog.Dir) *logDir {

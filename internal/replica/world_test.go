@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -27,9 +28,16 @@ import (
 type gateFS struct {
 	vfs.FS
 
-	mu     sync.Mutex
-	onSync func(name string) error // called before each flush; nil: nothing
-	syncs  int
+	mu      sync.Mutex
+	onSync  func(name string) error // called before each flush; nil: nothing
+	onWrite func(name string) error // called before each write to a segment
+	syncs   int
+}
+
+func (g *gateFS) setWrite(on func(name string) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.onWrite = on
 }
 
 func (g *gateFS) hook(name string) error {
@@ -74,6 +82,18 @@ type gateFile struct {
 	vfs.File
 	g    *gateFS
 	name string
+}
+
+func (f *gateFile) WriteAt(b []byte, at int64) (int, error) {
+	f.g.mu.Lock()
+	on := f.g.onWrite
+	f.g.mu.Unlock()
+	if on != nil && strings.HasSuffix(f.name, ".log") {
+		if err := on(f.name); err != nil {
+			return 0, &fs.PathError{Op: "write", Path: f.name, Err: err}
+		}
+	}
+	return f.File.WriteAt(b, at)
 }
 
 func (f *gateFile) Sync() error {
