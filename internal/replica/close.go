@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -47,21 +49,35 @@ func (m *Manager) Close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// close closes the logs of the directory and the directory itself.
+// close closes the logs of the directory, several at a time, and the directory itself.
 func (d *logDir) close(ctx context.Context, all []*replica) error {
-	clean := !d.failed()
+	var next atomic.Int64
+	var closers sync.WaitGroup
+	var mu sync.Mutex // guards failed
 	var failed error
-	for _, p := range all {
-		if p.dir != d || p.log == nil {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			clean, failed = false, err
-			break
-		}
-		if err := p.log.Close(d.m.now()); err != nil && !errors.Is(err, commitlog.ErrClosed) {
-			clean, failed = false, errors.Join(failed, err)
+	work := func() {
+		for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
+			if all[i].dir != d || all[i].log == nil {
+				continue
+			}
+			err := ctx.Err()
+			if err == nil {
+				err = all[i].log.Close(d.m.now())
+			}
+			if err != nil && !errors.Is(err, commitlog.ErrClosed) {
+				mu.Lock()
+				failed = err
+				mu.Unlock()
+			}
+			if ctx.Err() != nil {
+				return
+			}
 		}
 	}
+	for range min(openersMax, len(all)) {
+		closers.Go(work)
+	}
+	closers.Wait()
+	clean := failed == nil && !d.failed()
 	return errors.Join(failed, d.disk.Close(clean, d.m.brokerEpoch))
 }
