@@ -14,7 +14,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -78,6 +80,9 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 		if n.config, err = config.NewBroker(c.Properties); err != nil {
 			return nil, err
 		}
+	}
+	if roles := n.config.List("process.roles"); !slices.Contains(roles, "broker") || !slices.Contains(roles, "controller") {
+		return nil, fmt.Errorf("process.roles=%s: this build runs nodes that are both, as process.roles=broker,controller", strings.Join(roles, ","))
 	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)

@@ -96,6 +96,10 @@ func serverConfig(b *config.Broker, log *slog.Logger) server.Config {
 		ConnectionsMax:      b.Int("max.connections"),
 		ConnectionsPerIPMax: b.Int("max.connections.per.ip"),
 		ConnectionsPerIP:    map[netip.Addr]int{},
+		BudgetBytes:         b.Int64("raftsman.requests.memory.bytes.max"),
+		DecodedBytesMax:     b.Int64("raftsman.request.decoded.bytes.max"),
+		FrameTimeout:        b.Duration("raftsman.frame.timeout.ms"),
+		WriteTimeout:        b.Duration("raftsman.write.timeout.ms"),
 		Log:                 log,
 	}
 	if c.ConnectionsPerIPMax == 0 {
@@ -108,12 +112,15 @@ func serverConfig(b *config.Broker, log *slog.Logger) server.Config {
 		c.ReceiveBufferBytes = b.Int("socket.receive.buffer.bytes")
 	}
 	for _, item := range strings.Split(b.String("max.connections.per.ip.overrides"), ",") {
-		host, limit, _ := strings.Cut(item, ":")
-		count, err := strconv.Atoi(strings.TrimSpace(limit))
+		colon := strings.LastIndexByte(item, ':') // the last: IPv6 has more
+		if colon < 0 {
+			continue
+		}
+		count, err := strconv.Atoi(strings.TrimSpace(item[colon+1:]))
 		if err != nil {
 			continue
 		}
-		for _, ip := range addresses(strings.TrimSpace(host)) {
+		for _, ip := range addresses(strings.Trim(item[:colon], " []")) {
 			c.ConnectionsPerIP[ip] = count
 		}
 	}

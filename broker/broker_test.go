@@ -1,0 +1,78 @@
+package broker_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/raftsman/raftsman/broker"
+)
+
+// TestStartRefuses: what can't be served is refused with a line that says what to do, and nothing is written.
+func TestStartRefuses(t *testing.T) {
+	foreign := t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "thesis.tex"), []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		properties map[string]string
+		want       string
+	}{
+		"a directory of something else": {map[string]string{"log.dirs": foreign}, "nothing was touched"},
+		"only one of the roles":         {map[string]string{"process.roles": "broker", "controller.quorum.bootstrap.servers": "other:9093"}, "process.roles"},
+		"a blank directory in a larger quorum": {
+			map[string]string{"log.dirs": filepath.Join(t.TempDir(), "new"), "controller.quorum.voters": "1@localhost:9093,2@other:9093"},
+			"clusters of one node",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.properties["listeners"] = "PLAINTEXT://127.0.0.1:0"
+			_, err := broker.Start(t.Context(), broker.Config{Properties: c.properties})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("start with %v: got %v, want an error with %q", c.properties, err, c.want)
+			}
+		})
+	}
+	entries, err := os.ReadDir(foreign)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("the foreign directory holds %v (%v), want what it held", entries, err)
+	}
+}
+
+// TestOneLogDirectoryOfTwoIsNotMounted: a blank directory among formatted ones may be a disk that is missing.
+func TestOneLogDirectoryOfTwoIsNotMounted(t *testing.T) {
+	one, two := filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")
+	properties := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": one + "," + two}
+	node, err := broker.Start(t.Context(), broker.Config{Properties: properties})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := node.ClusterID()
+	stop(t, node)
+	if err := os.RemoveAll(two); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := broker.Start(t.Context(), broker.Config{Properties: properties}); err == nil || !strings.Contains(err.Error(), "mounted") {
+		t.Fatalf("start without the second directory: got %v, want an error that asks for its disk", err)
+	}
+	properties["log.dirs"] = one
+	if node, err = broker.Start(t.Context(), broker.Config{Properties: properties}); err != nil {
+		t.Fatal(err)
+	}
+	if node.ClusterID() != cluster {
+		t.Errorf("cluster id %s after a restart, was %s", node.ClusterID(), cluster)
+	}
+	stop(t, node)
+}
+
+func stop(t *testing.T, node *broker.Node) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := node.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
