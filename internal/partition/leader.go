@@ -120,7 +120,7 @@ func (l *Leader) HighWatermark() kafka.Offset { return l.high }
 // End returns the log's end.
 func (l *Leader) End() kafka.Offset { return l.end }
 
-// Stable returns how far the log is durable on this node.
+// StableEnd returns how far the log is durable on this node.
 func (l *Leader) StableEnd() kafka.Offset { return l.stable }
 
 // MinISR returns how many in-sync replicas acks=all needs: min.insync.replicas, but never more than there are replicas.
