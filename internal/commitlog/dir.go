@@ -29,7 +29,7 @@ type Dir struct {
 
 	mu       sync.Mutex // guards all below; held for memory only
 	logs     map[kafka.TopicPartition]*Log
-	opened   map[kafka.TopicPartition]bool // by this process
+	opened   map[kafka.TopicPartition]bool // by this process, or that was tried in vain
 	trusted  map[kafka.TopicPartition]bool // closed in order by this process
 	settling map[kafka.TopicPartition]*Log // closed since the last checkpoint
 	noted    checkpoints                   // of logs that are not open
@@ -253,7 +253,11 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	}
 	d.checkpointMu.Lock() // so does a checkpoint
 	defer d.checkpointMu.Unlock()
-	if err := d.fs.Rename(filepath.Join(d.path, tp.String()), doomed.path); err != nil {
+	err := d.fs.Rename(filepath.Join(d.path, tp.String()), doomed.path)
+	if vfs.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
 		return d.failUnlessFull(fmt.Errorf("delete %s: %w", tp, err))
 	}
 	if err := d.fs.SyncDir(d.path); err != nil {
@@ -341,18 +345,19 @@ func (d *Dir) sweepFolders(now time.Time) error {
 }
 
 // Close ends the use of the directory: it writes the checkpoints and, if clean, makes everything durable and leaves the
-// clean-shutdown marker with the broker's epoch. All logs must be closed before, or the directory is not clean.
+// clean-shutdown marker with the broker's epoch. The error says why the marker was not left: a log is still open, or one was
+// not closed in order, or could not be opened, and must not be trusted at the next start.
 func (d *Dir) Close(clean bool, epoch kafka.BrokerEpoch) error {
 	d.mu.Lock()
-	closed, open, unclosed := d.closed, len(d.logs), d.unclosed
+	closed := d.closed
 	d.closed = true
 	d.mu.Unlock()
 	if closed {
 		return nil
 	}
 	err := d.Failed()
-	if err == nil && clean && (open > 0 || unclosed) {
-		err = fmt.Errorf("close %s: %d logs are open, or one was not closed in order: no clean-shutdown marker is left", d.path, open)
+	if err == nil && clean {
+		err = d.checkClean()
 	}
 	if err == nil && clean {
 		err = d.leaveClean(epoch)
@@ -361,6 +366,24 @@ func (d *Dir) Close(clean bool, epoch kafka.BrokerEpoch) error {
 		err = fmt.Errorf("unlock %s: %w", d.path, unlock)
 	}
 	return err
+}
+
+func (d *Dir) checkClean() error {
+	found, err := d.Partitions()
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.logs) > 0 || d.unclosed {
+		return fmt.Errorf("close %s: %d logs are open, or one was not closed in order: no clean-shutdown marker is left", d.path, len(d.logs))
+	}
+	for _, f := range found {
+		if opened, tried := d.opened[f.TopicPartition]; tried && !opened || !tried && !d.clean {
+			return fmt.Errorf("close %s: %s was not opened and may be torn: no clean-shutdown marker is left", d.path, f.TopicPartition)
+		}
+	}
+	return nil
 }
 
 // leaveClean relies on it that every log that was closed had something for the checkpoint to make durable.

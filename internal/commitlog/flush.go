@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 )
@@ -149,10 +150,11 @@ func (d *Dir) Flush(logs []*Log) error {
 // SyncRecovered makes durable what the logs were opened with, all at once. After an unclean stop it may have been found in the
 // page cache only, so this comes before any of it is served.
 func (d *Dir) SyncRecovered() error {
-	if d.clean {
+	logs := d.openLogs()
+	if !slices.ContainsFunc(logs, func(l *Log) bool { return l.FlushedOffset() < l.EndOffset() }) && d.clean {
 		return nil
 	}
-	return d.syncAll(d.openLogs())
+	return d.syncAll(logs)
 }
 
 // syncAll locks the logs in the order of their names, so that two of its kind cannot wait for each other.

@@ -383,6 +383,50 @@ func TestDamageBelowTheRecoveryPointIsNotCutOff(t *testing.T) {
 	}
 }
 
+func TestDirectoryWithALogThatDidNotOpenIsNotLeftClean(t *testing.T) {
+	fs := vfs.NewMemory()
+	l := newLog(t, fs, smallConfig())
+	fill(t, l, 50, 0)
+	flush(t, l)
+	if err := l.Dir().WriteCheckpoints(); err != nil {
+		t.Fatal(err)
+	}
+	flip(70)(t, fs, offsetName(l.active().base, ""))
+	if err := l.Dir().Close(false, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, open := range []bool{true, false} {
+		d := openDir(t, fs)
+		if open {
+			if _, err := d.Open(testTopic, testID, smallConfig(), testStart); err == nil {
+				t.Fatal("the damaged log opened")
+			}
+		}
+		if err := d.Close(true, 1); err == nil || !strings.Contains(err.Error(), "orders-0") {
+			t.Errorf("close: %v", err)
+		}
+	}
+	if d := openDir(t, fs); d.WasClean() {
+		t.Error("the damaged log would be trusted")
+	}
+}
+
+func TestWhatIsMissingDoesNotFailTheDirectory(t *testing.T) {
+	fs := vfs.NewMemory()
+	d := newLog(t, fs, smallConfig()).Dir()
+	other := kafka.TopicPartition{Topic: "missing"}
+	_, err := d.Open(other, testID, smallConfig(), testStart)
+	if !vfs.IsNotExist(err) {
+		t.Errorf("open: %v", err)
+	}
+	if err := d.Delete(other); err != nil {
+		t.Errorf("delete: %v", err)
+	}
+	if err := d.Failed(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestEveryLogIsLockedOnce(t *testing.T) {
 	fs := vfs.NewMemory()
 	l := newLog(t, fs, DefaultConfig())

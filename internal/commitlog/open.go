@@ -51,6 +51,9 @@ func (d *Dir) Open(tp kafka.TopicPartition, id kafka.TopicID, c Config, now time
 	}
 	l.config.Store(&c)
 	trusted, from, start := d.found(l)
+	if _, err := d.fs.Stat(l.folder); err != nil {
+		return nil, fmt.Errorf("open %s: %w", tp, err)
+	}
 	if err := l.checkTopic(); err != nil {
 		return nil, err
 	}
@@ -64,6 +67,7 @@ func (d *Dir) Open(tp kafka.TopicPartition, id kafka.TopicID, c Config, now time
 		return nil, fmt.Errorf("open %s: it is open", tp)
 	}
 	d.logs[tp] = l
+	d.opened[tp] = true
 	delete(d.trusted, tp)
 	return l, nil
 }
@@ -84,8 +88,9 @@ func (d *Dir) found(l *Log) (trusted bool, recoveryPoint, start kafka.Offset) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l.highWatermark.Store(int64(d.noted.highWatermark[l.partition]))
-	trusted = d.trusted[l.partition] || d.clean && !d.opened[l.partition]
-	d.opened[l.partition] = true
+	_, tried := d.opened[l.partition]
+	trusted = d.trusted[l.partition] || d.clean && !tried
+	d.opened[l.partition] = false
 	return trusted, d.noted.recovery[l.partition], d.noted.start[l.partition]
 }
 
