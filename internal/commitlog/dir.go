@@ -1,8 +1,10 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -56,16 +58,16 @@ type doomedFolder struct {
 
 // OpenDir opens a formatted directory: it locks it, reads what meta.properties and the checkpoint files say, and takes away the
 // clean-shutdown marker. random fills a slice with random bytes, for the names of deleted folders. The error is vfs.ErrLocked while another process has it, ErrNotFormatted without meta.properties.
-func OpenDir(fs vfs.FS, path string, random func([]byte)) (*Dir, error) {
-	if _, err := ReadMetaProperties(fs, path); err != nil {
+func OpenDir(fsys vfs.FS, path string, random func([]byte)) (*Dir, error) {
+	if _, err := ReadMetaProperties(fsys, path); err != nil {
 		return nil, err // before a lock file is left in a directory that is not ours
 	}
-	lock, err := fs.Lock(filepath.Join(path, LockFile))
+	lock, err := fsys.Lock(filepath.Join(path, LockFile))
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
 	d := &Dir{
-		fs: fs, path: path, random: random, lock: lock, previousEpoch: -1,
+		fs: fsys, path: path, random: random, lock: lock, previousEpoch: -1,
 		logs: make(map[kafka.TopicPartition]*Log), trusted: make(map[kafka.TopicPartition]bool),
 		opened:   make(map[kafka.TopicPartition]bool),
 		settling: make(map[kafka.TopicPartition]*Log),
@@ -257,6 +259,9 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	if vfs.IsNotExist(err) {
 		return nil
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("delete %s: %w", tp, err) // Windows, while someone reads: it goes at the next start
+	}
 	if err != nil {
 		return d.failUnlessFull(fmt.Errorf("delete %s: %w", tp, err))
 	}
@@ -313,8 +318,8 @@ func (d *Dir) Sweep(now time.Time) error {
 		return err
 	}
 	for _, l := range sortedByName(d.openLogs()) {
-		if err := l.sweep(now); err != nil {
-			return d.failUnlessFull(err)
+		if err := l.sweep(now); err != nil && !errors.Is(err, ErrClosed) {
+			return l.writeError(err)
 		}
 	}
 	return d.sweepFolders(now)

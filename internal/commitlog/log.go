@@ -6,6 +6,7 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -196,7 +197,7 @@ func (l *Log) append(b record.Batch, now time.Time) (Appended, error) {
 	}
 	position := s.size.Load()
 	if err := s.write(b, position); err != nil {
-		return Appended{}, l.dir.failUnlessFull(err)
+		return Appended{}, l.writeError(err)
 	}
 	l.epochs.assign(b.LeaderEpoch(), appended.Base)
 	s.noteBatch(maxMs, appended.Last)
@@ -270,13 +271,12 @@ func (l *Log) roll(base kafka.Offset, now time.Time) error {
 	if err := l.keepName(); err != nil {
 		return err
 	}
-	old := l.active()
+	if err := l.finish(l.active(), base); err != nil {
+		return l.writeError(err)
+	}
 	s, err := l.createSegment(base, now)
 	if err != nil {
-		return l.dir.failUnlessFull(err)
-	}
-	if err := l.finish(old, base); err != nil {
-		return l.dir.failUnlessFull(err)
+		return l.writeError(err) // the active segment stays, with more in its index than is needed
 	}
 	segments := *l.segments.Load()
 	grown := append(segments[:len(segments):len(segments)], s)
@@ -290,10 +290,25 @@ func (l *Log) keepName() error {
 	if l.folderVersion.Load() == l.folderSynced.Load() {
 		return nil
 	}
-	if err := l.fs.SyncDir(l.folder); err != nil {
-		return l.dir.fail(fmt.Errorf("roll %s: %w", l.partition, err))
+	return l.syncFolder("roll")
+}
+
+// syncFolder makes the names in the folder durable.
+func (l *Log) syncFolder(why string) error {
+	err := l.fs.SyncDir(l.folder)
+	if err == nil || l.closed.Load() && vfs.IsNotExist(err) {
+		return l.readError(err)
 	}
-	return nil
+	return l.dir.fail(fmt.Errorf("%s %s: %w", why, l.partition, err))
+}
+
+// writeError takes the directory offline after a failed write, unless the disk is only full, or the partition was deleted
+// beside it.
+func (l *Log) writeError(err error) error {
+	if err = l.readError(err); errors.Is(err, ErrClosed) {
+		return err
+	}
+	return l.dir.failUnlessFull(err)
 }
 
 // createSegment makes a new, empty segment.

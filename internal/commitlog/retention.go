@@ -1,7 +1,6 @@
 package commitlog
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -149,8 +148,8 @@ func (l *Log) renameDoomed(s *doomedSegment, now time.Time) error {
 	if err := s.markDeleted(); err != nil {
 		return err
 	}
-	if err := l.fs.SyncDir(l.folder); err != nil {
-		return l.dir.fail(fmt.Errorf("delete segment: %w", err))
+	if err := l.syncFolder("delete a segment of"); err != nil {
+		return err
 	}
 	s.renamed = true
 	s.removeAt = now.Add(time.Duration(l.config.Load().FileDeleteDelayMs) * time.Millisecond)

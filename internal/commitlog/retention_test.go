@@ -11,6 +11,7 @@ import (
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/vfs"
+	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
 
 func names(t testing.TB, fs vfs.FS, suffix string) []string {
@@ -432,4 +433,25 @@ func TestDeletedPartitionGoesAndMayComeBackUnderItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkDense(t, again, 0, 6)
+}
+
+func TestPartitionDeletedBesideSweepDoesNotFailTheDirectory(t *testing.T) {
+	fs := faultfs.Inject(vfs.NewMemory())
+	c := smallConfig()
+	c.RetentionMs = 1
+	l := tenSegments(t, fs, c)
+	if _, err := l.Retain(testStart.Add(time.Hour), 150); err != nil {
+		t.Fatal(err)
+	}
+	fs.Add(faultfs.Rule{Op: faultfs.OpRename, Name: ".log", Before: func(string) {
+		if err := l.Dir().Delete(testTopic); err != nil {
+			t.Errorf("delete: %v", err)
+		}
+	}})
+	if err := l.Dir().Sweep(testStart); err != nil {
+		t.Errorf("sweep: %v", err)
+	}
+	if err := l.Dir().Failed(); err != nil {
+		t.Error(err)
+	}
 }
