@@ -2,11 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -54,8 +52,11 @@ var rows = []row{
 	{name: "consume-1k", title: "consume, 1 KiB values, 6 partitions",
 		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 1}, {machine, "s/GB", false, 0}},
 		turn:    consumeRow(1024, 400<<20)},
-	{name: "unbatched", title: "produce to consume, 2,000 unbatched records/s",
-		figures: []figure{{cpu, "µs/record", false, 1.0 / 3}, {"p50", "ms", false, 0}, {"p99", "ms", false, 0}},
+	{name: "unbatched", title: "produce to consume, 2,000 records/s, each alone in its requests",
+		figures: []figure{
+			{cpu, "µs/record", false, 1.0 / 3}, {"p50", "ms", false, 0}, {"p99", "ms", false, 0},
+			{"rate", "records/s", true, 0}, {"fetches", "per record", false, 0},
+		},
 		turn:    unbatched},
 	{name: "flush", title: "every acknowledgement flushed to disk, 60 partitions",
 		figures: []figure{{"throughput", "records/s", true, 0}, {cpu, "µs/record", false, 0}},
@@ -233,85 +234,6 @@ func drain(ctx context.Context, b *broker, topic string, count int) error {
 	return nil
 }
 
-// unbatched sends 2,000 records a second, one a request, and measures each from before the send until it was polled.
-func unbatched(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
-	ctx, cancel := ctxFor(ctx)
-	defer cancel()
-	topic, drop, err := newTopic(ctx, b, partitions, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer drop()
-	count := max(int(scale*8000), 500)
-	producer, err := b.client(kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()),
-		kgo.ProducerBatchCompression(kgo.NoCompression()))
-	if err != nil {
-		return nil, err
-	}
-	defer producer.Close()
-	consumer, err := b.client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	if err != nil {
-		return nil, err
-	}
-	defer consumer.Close()
-	latencies := make([]time.Duration, 0, count)
-	var failed atomic.Pointer[error]
-	send := func(i int) {
-		value := binary.BigEndian.AppendUint64(make([]byte, 0, 100), uint64(time.Now().UnixNano()))
-		producer.Produce(ctx, &kgo.Record{Value: value[:100]}, func(_ *kgo.Record, err error) {
-			if err != nil {
-				failed.Store(&err)
-			}
-		})
-	}
-	receive := func(count int) error {
-		for seen := 0; seen < count; {
-			fetches := consumer.PollFetches(ctx)
-			now := time.Now().UnixNano()
-			if err := fetches.Err(); err != nil {
-				return err
-			}
-			fetches.EachRecord(func(r *kgo.Record) {
-				latencies = append(latencies, time.Duration(now-int64(binary.BigEndian.Uint64(r.Value))))
-			})
-			seen += fetches.NumRecords()
-		}
-		return nil
-	}
-	// One record for each partition sets up both clients.
-	for i := range partitions {
-		send(i)
-	}
-	if err := receive(partitions); err != nil {
-		return nil, err
-	}
-	latencies = latencies[:0]
-	_, used, err := metered(b, func() error {
-		go func() {
-			tick := time.NewTicker(500 * time.Microsecond)
-			defer tick.Stop()
-			began := time.Now()
-			for i := 0; i < count; <-tick.C {
-				for due := int(time.Since(began) / (500 * time.Microsecond)); i < min(due, count); i++ {
-					send(i)
-				}
-			}
-		}()
-		return receive(count)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if err := failed.Load(); err != nil {
-		return nil, *err
-	}
-	slices.Sort(latencies)
-	at := func(q float64) float64 {
-		return float64(latencies[int(q*float64(len(latencies)-1))].Microseconds()) / 1000
-	}
-	return map[string]float64{cpu: float64(used.cpu.Microseconds()) / float64(count), "p50": at(0.5), "p99": at(0.99)}, nil
-}
-
 // flushed asks both brokers for records on stable storage before the acknowledgement: Kafka by flush.messages=1.
 func flushed(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
 	ctx, cancel := ctxFor(ctx)
@@ -444,7 +366,7 @@ func start(ctx context.Context, b *broker, _ float64) (map[string]float64, error
 	if err := b.start(); err != nil {
 		return nil, err
 	}
-	cl, err := b.client(kgo.DefaultProduceTopic("first"), kgo.AllowAutoTopicCreation(), kgo.MetadataMinAge(10*time.Millisecond),
+	cl, err := b.client(kgo.DefaultProduceTopic("first"), kgo.AllowAutoTopicCreation(), kgo.UnknownTopicRetries(-1), kgo.MetadataMinAge(10*time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 5 * time.Millisecond }))
 	if err != nil {
 		return nil, err

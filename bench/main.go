@@ -24,6 +24,7 @@ type options struct {
 	rows            string
 	scale           float64
 	dir             string
+	alone           bool
 }
 
 func main() {
@@ -37,6 +38,7 @@ func main() {
 	flag.StringVar(&o.rows, "rows", "", "only rows whose names begin so, with commas")
 	flag.Float64Var(&o.scale, "scale", 1, "how much load a turn has")
 	flag.StringVar(&o.dir, "dir", "", "folder for the brokers' data; empty: a new one")
+	flag.BoolVar(&o.alone, "alone", false, "only Raftsman, to try something; writes no figures")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -66,14 +68,21 @@ func run(ctx context.Context, o options) error {
 	kafka := &broker{name: "kafka", cpus: brokerCPUs, port: 19492, dir: filepath.Join(o.dir, "kafka"), script: o.kafka}
 	defer raftsman.stop()
 	defer kafka.stop()
+	brokers := []*broker{raftsman, kafka}
+	if o.alone {
+		brokers = brokers[:1]
+	}
 	report := newReport(o)
 	for _, r := range rows {
 		if !wanted(o.rows, r.name) {
 			continue
 		}
-		if err := measure(ctx, o, r, raftsman, kafka, report); err != nil {
+		if err := measure(ctx, o, r, brokers, report); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
+	}
+	if o.alone {
+		return nil
 	}
 	return report.write(o)
 }
@@ -82,30 +91,22 @@ func wanted(only, name string) bool {
 	return only == "" || slices.ContainsFunc(strings.Split(only, ","), func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// measure runs one row: warm, then turns.
-func measure(ctx context.Context, o options, r row, raftsman, kafka *broker, report *report) error {
+// measure runs one row: warm, then turns. Raftsman is the first of the brokers.
+func measure(ctx context.Context, o options, r row, brokers []*broker, report *report) error {
 	if !r.cold {
-		for _, b := range []*broker{raftsman, kafka} {
-			if err := b.start(); err != nil {
-				return err
+		for _, b := range brokers {
+			if err := warm(ctx, o, r, b); err != nil {
+				return fmt.Errorf("%s: %w", b.name, err)
 			}
-		}
-		for until := time.Now().Add(o.warm); time.Now().Before(until); {
-			fmt.Fprintf(os.Stderr, "\r\033[K%s: warming Kafka, %s left", r.name, time.Until(until).Round(time.Second))
-			if _, err := r.turn(ctx, kafka, o.scale); err != nil {
-				return err
-			}
-		}
-		if _, err := r.turn(ctx, raftsman, o.scale/4); err != nil {
-			return err
 		}
 	}
 	for i := range o.runs {
-		for _, b := range []*broker{raftsman, kafka} {
+		for _, b := range brokers {
 			fmt.Fprintf(os.Stderr, "\r\033[K%s: turn %d of %d, %s", r.name, i+1, o.runs, b.name)
 			if r.cold {
-				raftsman.stop()
-				kafka.stop()
+				for _, b := range brokers {
+					b.stop()
+				}
 			}
 			figures, err := r.turn(ctx, b, o.scale)
 			if err != nil {
@@ -116,5 +117,23 @@ func measure(ctx context.Context, o options, r row, raftsman, kafka *broker, rep
 	}
 	fmt.Fprint(os.Stderr, "\r\033[K")
 	report.print(r)
+	return nil
+}
+
+// warm starts the broker, unless it runs, and puts the load on it: long on Kafka, whose JVM compiles meanwhile.
+func warm(ctx context.Context, o options, r row, b *broker) error {
+	if err := b.start(); err != nil {
+		return err
+	}
+	if b.script == "" {
+		_, err := r.turn(ctx, b, o.scale/4)
+		return err
+	}
+	for until := time.Now().Add(o.warm); time.Now().Before(until); {
+		fmt.Fprintf(os.Stderr, "\r\033[K%s: warming Kafka, %s left", r.name, time.Until(until).Round(time.Second))
+		if _, err := r.turn(ctx, b, o.scale); err != nil {
+			return err
+		}
+	}
 	return nil
 }
