@@ -1,5 +1,7 @@
 package kafka
 
+import "math"
+
 // StringHash is Java's String.hashCode, on UTF-16 units: Kafka places groups and transactional ids by it.
 func StringHash(s string) int32 {
 	var h int32
@@ -18,5 +20,9 @@ func StringHash(s string) int32 {
 // PartitionFor returns the partition of an internal topic that owns a group or a transactional id: the hash's absolute value
 // as Kafka takes it (the smallest integer becomes 0), modulo the topic's partition count.
 func PartitionFor(id string, partitions int32) int32 {
-	return int32(uint32(StringHash(id))&0x7fffffff) % partitions
+	h := StringHash(id)
+	if h == math.MinInt32 {
+		h = 0
+	}
+	return max(h, -h) % partitions
 }
