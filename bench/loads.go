@@ -40,36 +40,57 @@ const (
 )
 
 var rows = []row{
-	{name: "produce-1k", title: "produce, 1 KiB values, acks=all, 6 partitions",
+	{
+		name: "produce-1k", title: "produce, 1 KiB values, acks=all, 6 partitions",
 		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 0.5}, {machine, "s/GB", false, 0}, {written, "per byte", false, 0}},
-		turn:    produceRow(1024, 400<<20, nil)},
-	{name: "produce-100b", title: "produce, 100 B values, acks=all, 6 partitions",
+		turn:    produceRow(1024, 400<<20, nil),
+	},
+	{
+		name: "produce-100b", title: "produce, 100 B values, acks=all, 6 partitions",
 		figures: []figure{{"throughput", "records/s", true, 1}, {cpu, "s/million", false, 0.5}, {machine, "s/million", false, 0}},
-		turn:    produceRow(100, 200<<20, nil)},
-	{name: "produce-zstd", title: "produce, 1 KiB values, zstd",
+		turn:    produceRow(100, 200<<20, nil),
+	},
+	{
+		name: "produce-zstd", title: "produce, 1 KiB values, zstd",
 		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 0}, {machine, "s/GB", false, 0}},
-		turn:    produceRow(1024, 200<<20, []kgo.Opt{kgo.ProducerBatchCompression(kgo.ZstdCompression())})},
-	{name: "consume-1k", title: "consume, 1 KiB values, 6 partitions",
+		turn:    produceRow(1024, 200<<20, []kgo.Opt{kgo.ProducerBatchCompression(kgo.ZstdCompression())}),
+	},
+	{
+		name: "consume-1k", title: "consume, 1 KiB values, 6 partitions",
 		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 1}, {machine, "s/GB", false, 0}},
-		turn:    consumeRow(1024, 400<<20)},
-	{name: "unbatched", title: "produce to consume, 2,000 records/s, each alone in its requests",
+		turn:    consumeRow(1024, 400<<20),
+	},
+	{
+		name: "unbatched", title: "produce to consume, 2,000 records/s, each alone in its requests",
 		figures: []figure{
-			{cpu, "µs/record", false, 1.0 / 3}, {"p50", "ms", false, 0}, {"p99", "ms", false, 0},
-			{"rate", "records/s", true, 0}, {"fetches", "per record", false, 0},
+			{cpu, "µs/record", false, 1.0 / 3},
+			{"p50", "ms", false, 0},
+			{"p99", "ms", false, 0},
+			{"rate", "records/s", true, 0},
+			{"fetches", "per record", false, 0},
 		},
-		turn:    unbatched},
-	{name: "flush", title: "every acknowledgement flushed to disk, 60 partitions",
+		turn: unbatched,
+	},
+	{
+		name: "flush", title: "every acknowledgement flushed to disk, 60 partitions",
 		figures: []figure{{"throughput", "records/s", true, 0}, {cpu, "µs/record", false, 0}},
-		turn:    flushed},
-	{name: "commits", title: "offset commits of 16 groups",
+		turn:    flushed,
+	},
+	{
+		name: "commits", title: "offset commits of 16 groups",
 		figures: []figure{{"throughput", "commits/s", true, 0}, {cpu, "µs/commit", false, 0}},
-		turn:    commits},
-	{name: "connections", title: "new connections",
+		turn:    commits,
+	},
+	{
+		name: "connections", title: "new connections",
 		figures: []figure{{cpu, "ms/connection", false, 0}},
-		turn:    connections},
-	{name: "start", title: "empty start to the first acknowledged record; then idle", cold: true,
+		turn:    connections,
+	},
+	{
+		name: "start", title: "empty start to the first acknowledged record; then idle", cold: true,
 		figures: []figure{{"start", "s", false, 0}, {"idle memory", "MB", false, 0}},
-		turn:    start},
+		turn:    start,
+	},
 }
 
 const partitions = 6
