@@ -85,7 +85,19 @@ func compareFile(t *testing.T, path, got string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got != string(want) {
-		t.Errorf("%s is not what comes out now (go test ./cmd/raftsman -update rewrites it)\ngot:\n%s\nwant:\n%s", path, got, want)
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(gotLines), len(wantLines)) {
+		g, w := at(gotLines, i), at(wantLines, i)
+		if g != w {
+			t.Errorf("%s is not what comes out now (go test ./cmd/raftsman -update rewrites it); line %d\ngot  %s\nwant %s", path, i+1, g, w)
+			return
+		}
 	}
+}
+
+func at(lines []string, i int) string {
+	if i < len(lines) {
+		return lines[i]
+	}
+	return "(nothing)"
 }

@@ -38,7 +38,9 @@ type produceOptions struct {
 
 const (
 	batchBytesDefault = 1 << 20
-	drainPatience     = 10 * time.Second // after an interrupt, for what was already given
+	// A topic that the brokers create on first use is unknown for a while: about three seconds of asking again.
+	unknownTopicRetries = 12
+	drainPatience       = 10 * time.Second // after an interrupt, for what was already given
 )
 
 func produceCommand(a *app) *cobra.Command {
@@ -140,7 +142,7 @@ func (o *produceOptions) clientOptions(patience time.Duration) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.DefaultProduceTopic(o.topic), kgo.AllowAutoTopicCreation(), kgo.ProducerBatchCompression(codec),
 		kgo.ProducerBatchMaxBytes(o.batchBytes), kgo.BrokerMaxWriteBytes(max(100<<20, 2*o.batchBytes)),
-		kgo.ProduceRequestTimeout(min(patience, 10*time.Second)),
+		kgo.ProduceRequestTimeout(min(patience, 10*time.Second)), kgo.UnknownTopicRetries(unknownTopicRetries),
 	}
 	if o.partition >= 0 {
 		opts = append(opts, kgo.RecordPartitioner(kgo.ManualPartitioner()))

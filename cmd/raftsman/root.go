@@ -56,6 +56,7 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong.`,
 		groupCommand(a),
 		configCommand(a),
 		clusterCommand(a),
+		logCommand(a),
 		versionCommand(a),
 	)
 	completeFlag(root, "output", "table", "json")

@@ -312,7 +312,8 @@ func (a *app) deleteFound(ctx context.Context, adm *kadm.Client, topics []string
 		if err != nil {
 			return err
 		}
-		for _, r := range results.Sorted() {
+		for _, topic := range sortedKeys(results) {
+			r := results[topic]
 			if r.Err != nil {
 				failed = append(failed, refused("delete topic "+r.Topic, r.Err, r.ErrMessage))
 				continue
