@@ -33,6 +33,11 @@ func (o *opening) recover() error {
 			return o.dropFrom(i, fmt.Sprintf("offsets %d to %d are missing before", o.end, s.base))
 		}
 		o.end = s.base
+		if i > first {
+			if err := o.keepProducers(s.base); err != nil {
+				return err
+			}
+		}
 		torn, err := o.scan(s, nextBase(o.list, i, 1<<63-1))
 		if err != nil {
 			return err

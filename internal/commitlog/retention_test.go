@@ -455,3 +455,23 @@ func TestPartitionDeletedBesideSweepDoesNotFailTheDirectory(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestTruncateWithoutAUsableSnapshot(t *testing.T) {
+	fs := vfs.NewMemory()
+	c := smallConfig()
+	c.RetentionMs = 1
+	l := tenSegments(t, fs, c)
+	if _, err := l.Retain(testStart.Add(time.Hour), 150); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Dir().Sweep(testStart); err != nil {
+		t.Fatal(err)
+	}
+	if err := vfs.WriteFile(fs, l.snapshotFile(150), []byte("torn")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Truncate(160); err != nil {
+		t.Fatal(err)
+	}
+	checkDense(t, l, 150, 159)
+}

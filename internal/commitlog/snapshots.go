@@ -76,6 +76,9 @@ func (o *opening) loadProducers(at, limit kafka.Offset) error {
 			continue
 		}
 		content, err := vfs.ReadFile(o.fs, o.snapshotFile(from))
+		if vfs.IsNotExist(err) {
+			continue // Sweep removed it with its segment
+		}
 		if err != nil {
 			return fmt.Errorf("read producer snapshot: %w", err)
 		}
@@ -89,6 +92,17 @@ func (o *opening) loadProducers(at, limit kafka.Offset) error {
 		return o.applyBatches(o.list, from, at)
 	}
 	return o.applyBatches(o.list, 0, at)
+}
+
+// keepProducers writes a snapshot of the producers at the base of a segment, in place of one that may be torn.
+func (o *opening) keepProducers(base kafka.Offset) error {
+	if err := vfs.WriteFile(o.fs, o.snapshotFile(base), o.producers.Encode()); err != nil {
+		return o.dir.failUnlessFull(err)
+	}
+	if i, found := slices.BinarySearch(o.snapshots, base); !found {
+		o.snapshots = slices.Insert(o.snapshots, i, base)
+	}
+	return nil
 }
 
 // applyBatches tells the producers about the batches of an offset range. Their CRCs are not checked: they were.
