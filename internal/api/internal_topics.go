@@ -9,7 +9,8 @@ import (
 
 // InternalTopic returns how a coordinator's topic is created, by Kafka's settings for it; false for every other name.
 func InternalTopic(broker *config.Broker, name string) (meta.NewTopic, bool) {
-	prefix, configs := "", map[string]string{}
+	var prefix string
+	var configs map[string]string
 	switch name {
 	case "__consumer_offsets":
 		prefix = "offsets.topic."

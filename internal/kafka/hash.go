@@ -8,11 +8,11 @@ func StringHash(s string) int32 {
 	for _, r := range s {
 		if r >= 0x10000 {
 			r -= 0x10000
-			h = 31*h + int32(0xd800+r>>10)
-			h = 31*h + int32(0xdc00+r&0x3ff)
+			h = 31*h + (0xd800 + r>>10)
+			h = 31*h + (0xdc00 + r&0x3ff)
 			continue
 		}
-		h = 31*h + int32(r)
+		h = 31*h + r
 	}
 	return h
 }

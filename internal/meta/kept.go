@@ -30,7 +30,8 @@ const (
 
 // keep stores the record under its identity, or removes what is stored there.
 func (u *Update) keep(e Entry) error {
-	id, remove := "", false
+	var id string
+	var remove bool
 	switch r := e.Record.(type) {
 	case *sysrecord.RegisterControllerRecord:
 		id = keptControllers + number(int32(r.ControllerID))

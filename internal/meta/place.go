@@ -73,7 +73,7 @@ func replicasFrom(ring []*Broker, first *Broker, round, factor int) []kafka.Node
 	racks := []*string{first.Rack}
 	at := slices.Index(ring, first)
 	for _, newRackOnly := range []bool{true, false} {
-		for step := range len(ring) {
+		for step := range ring {
 			if len(replicas) == factor {
 				return replicas
 			}

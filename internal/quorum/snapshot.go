@@ -141,7 +141,7 @@ func snapshotTime(fs vfs.FS, name string) (int64, error) {
 	defer file.Close()
 	head := make([]byte, headerReadMax)
 	n, err := file.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, fmt.Errorf("read %s: %w", name, err)
 	}
 	batch, _, err := record.Split(head[:n])

@@ -219,7 +219,7 @@ func (r *reader) length(flexible bool) int {
 }
 
 func (r *reader) nullableString(flexible bool) *string {
-	n := 0
+	var n int
 	if flexible {
 		n = int(r.uvarint()) - 1
 	} else {

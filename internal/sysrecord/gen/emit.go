@@ -249,11 +249,9 @@ func (e *emitter) writeField(f *field, dst string) string {
 			nilable = "false"
 		}
 		item := e.writeScalar(elem, s, "item", dst)
-		loop := "item"
+		loop := "_, item"
 		if !isScalar {
 			item, loop = fmt.Sprintf("%s = %s[i].AppendTo(%s, version)\n", dst, name, dst), "i"
-		} else {
-			loop = "_, item"
 		}
 		return fmt.Sprintf("%s = appendCount(%s, len(%s), %s, flexible)\nfor %s := range %s {\n%s}\n", dst, dst, name, nilable, loop, name, item)
 	case !isScalar && f.nullable:
