@@ -170,7 +170,6 @@ func (n *Node) build(level *slog.LevelVar) {
 		RetentionCheck: b.Duration("offsets.retention.check.interval.ms"),
 		CommitTimeout:  b.Duration("offsets.commit.timeout.ms"),
 		LoadGrace:      time.Second,
-		BatchBytesMax:  b.Int("message.max.bytes"),
 		Log:            n.log, Now: time.Now, Random: random,
 	})
 	n.quorum.Watch(n.replicas.Apply)

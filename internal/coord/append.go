@@ -51,7 +51,7 @@ func (s *shard) gather(e group.Effects) {
 	if len(e.Records) == 0 {
 		return
 	}
-	size, limit := s.staged.measure(e.Records), s.c.view.Load().bytesMax
+	size, limit := s.staged.measure(e.Records), s.c.opts.Partitions.BatchBytesMax(s.tp)
 	if size+record.HeaderBytes > limit {
 		s.settle(e, kafka.MessageTooLarge)
 		return
@@ -91,7 +91,11 @@ func (s *shard) carryOut(e group.Effects) {
 	for _, sent := range e.Replies {
 		s.answer(sent)
 	}
-	rest, limit := e.Records, s.c.view.Load().bytesMax
+	rest := e.Records
+	if len(rest) == 0 {
+		return
+	}
+	limit := s.c.opts.Partitions.BatchBytesMax(s.tp)
 	for len(rest) > 0 {
 		n := len(rest)
 		if e.Separable {
@@ -113,9 +117,7 @@ func (s *shard) carryOut(e group.Effects) {
 		s.apply(rest[:n])
 		rest = rest[n:]
 	}
-	if len(e.Records) > 0 {
-		s.settle(e, kafka.None)
-	}
+	s.settle(e, kafka.None)
 }
 
 // fitting is how many of the records go into one batch: at least one.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +32,8 @@ type Partitions interface {
 	Load(tp kafka.TopicPartition, each func(record.Batch) error) error
 	// Leads tells whether this node leads the partition, and in which epoch.
 	Leads(tp kafka.TopicPartition) (kafka.Epoch, bool)
+	// BatchBytesMax is the largest batch that Append takes now.
+	BatchBytesMax(tp kafka.TopicPartition) int
 }
 
 // Options are what a Coordinator stands on.
@@ -51,11 +52,9 @@ type Options struct {
 	// LoadGrace is how long requests wait for a shard that loads before they are told COORDINATOR_LOAD_IN_PROGRESS: most
 	// loads are over sooner than a client would ask again.
 	LoadGrace time.Duration
-	// BatchBytesMax is the largest batch that the topic takes, unless it says otherwise itself: message.max.bytes.
-	BatchBytesMax int
-	Log           *slog.Logger
-	Now           func() time.Time
-	Random        func([]byte)
+	Log       *slog.Logger
+	Now       func() time.Time
+	Random    func([]byte)
 }
 
 // Coordinator answers for the groups whose partition of __consumer_offsets this node leads. It is safe for concurrent use.
@@ -77,7 +76,6 @@ type Coordinator struct {
 // view is an immutable list of the shards here, by partition.
 type view struct {
 	partitions int32 // of __consumer_offsets; 0 while there is none
-	bytesMax   int   // the topic's limit for a batch
 	shards     []*shard
 }
 
@@ -89,7 +87,7 @@ func New(opts Options) *Coordinator {
 	opts.fill()
 	c := &Coordinator{opts: opts, loads: make(chan struct{}, loadsAtOnce)}
 	c.stop, c.end = context.WithCancel(context.Background())
-	c.view.Store(&view{bytesMax: opts.BatchBytesMax})
+	c.view.Store(&view{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep = time.AfterFunc(opts.RetentionCheck, c.expire)
@@ -100,7 +98,6 @@ func (o *Options) fill() {
 	o.RetentionCheck = cmp.Or(o.RetentionCheck, 10*time.Minute)
 	o.CommitTimeout = cmp.Or(o.CommitTimeout, 5*time.Second)
 	o.LoadGrace = cmp.Or(o.LoadGrace, 500*time.Millisecond)
-	o.BatchBytesMax = cmp.Or(o.BatchBytesMax, 1_048_588)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -200,7 +197,7 @@ func (c *Coordinator) follow(image func() *meta.Image) {
 		return
 	}
 	before := c.view.Load()
-	next := &view{bytesMax: c.bytesMax(now)}
+	next := &view{}
 	if t, ok := now.Topic(OffsetsTopic); ok {
 		next.partitions = int32(len(t.Partitions))
 	}
@@ -237,24 +234,16 @@ func (c *Coordinator) follow(image func() *meta.Image) {
 	}
 }
 
-func (c *Coordinator) bytesMax(im *meta.Image) int {
-	if text, ok := im.Config(meta.Resource{Type: meta.TopicResource, Name: OffsetsTopic})["max.message.bytes"]; ok {
-		if n, err := strconv.Atoi(text); err == nil {
-			return n
-		}
-	}
-	return c.opts.BatchBytesMax
-}
-
 // deletedTopics lists the names of topics that are no more, under their id.
 func deletedTopics(old, now *meta.Image) []string {
-	if old == nil || old.TopicCount() < now.TopicCount() {
-		return nil // nothing deletes and creates in one step
+	if old == nil {
+		return nil
 	}
 	var names []string
-	for t := range old.Topics() {
-		if _, there := now.TopicByID(t.ID); !there && t.Name != OffsetsTopic {
-			names = append(names, t.Name)
+	for change := range meta.TopicChanges(old, now) {
+		gone := change.Old != nil && (change.New == nil || change.New.ID != change.Old.ID)
+		if gone && change.Old.Name != OffsetsTopic {
+			names = append(names, change.Old.Name)
 		}
 	}
 	return names

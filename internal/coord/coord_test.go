@@ -432,8 +432,50 @@ func TestTransactionalOffsetsCountWhenTheirMarkerCommits(t *testing.T) {
 	w.close()
 }
 
+// TestCommitBesideExpiryStays: a commit that was decided but not appended yet, when expired offsets are looked for, is not taken
+// for the old one that it replaces.
+func TestCommitBesideExpiryStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, func(w *world) { w.opts.RetentionCheck = 1000 * time.Hour })
+		w.commit("g", 1)
+		time.Sleep(25 * time.Hour) // fake time, longer than offsets are kept
+		w.logs.hold()
+		elsewhere := commitOf(0, 7)
+		elsewhere.Topics[0].Partitions = elsewhere.Topics[0].Partitions[1:]
+		other := w.ask("g", elsewhere) // its append is on its way, so that the next commit gathers
+		synctest.Wait()
+		late := w.ask("g", commitOf(2))
+		synctest.Wait()
+		w.c.expire()
+		synctest.Wait()
+		w.logs.release(nil)
+		<-other
+		<-late
+		if got := w.committed("g"); got != 2 {
+			t.Errorf("committed %d, want the 2 that was acknowledged", got)
+		}
+		w.close()
+	})
+}
+
+// TestTopicDeletedWhileOthersAreCreated: several changes of the metadata may be seen as one.
+func TestTopicDeletedWhileOthersAreCreated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commit("g", 1)
+		now := removeTopic(t, w.image.Load(), topicID(2))
+		now = addTopic(t, addTopic(t, now, "u", topicID(3), 1), "v", topicID(4), 1)
+		w.publish(now)
+		synctest.Wait()
+		if got := w.committed("g"); got != kafka.NoOffset {
+			t.Errorf("committed %d in a topic that is no more", got)
+		}
+		w.close()
+	})
+}
+
 func TestLargeDeletesAreSeveralBatchesAndLargeCommitsAreRefused(t *testing.T) {
-	w := newWorld(t, func(w *world) { w.opts.BatchBytesMax = 2000 })
+	w := newWorld(t, func(w *world) { w.logs.most = 2000 })
 	for i := range 10 {
 		c := commitOf(make([]kafka.Offset, 10)...)
 		c.Topics[0].Topic = fmt.Sprint("t", i)

@@ -1,6 +1,7 @@
 package coord
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -29,6 +30,7 @@ type logs struct {
 	epoch   kafka.Epoch
 	gate    chan struct{} // Load waits for it
 	failing int           // so many loads fail
+	most    int           // bytes of a batch; 0 for 1 MiB
 }
 
 func newLogs() *logs {
@@ -89,6 +91,12 @@ func (l *logs) Leads(kafka.TopicPartition) (kafka.Epoch, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.epoch, l.leads
+}
+
+func (l *logs) BatchBytesMax(kafka.TopicPartition) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return cmp.Or(l.most, 1<<20)
 }
 
 func (l *logs) set(change func()) {

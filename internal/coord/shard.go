@@ -183,13 +183,13 @@ func (s *shard) process(e *event) {
 		s.refuseEarly(kafka.CoordinatorLoadInProgress)
 	case deletedEvent:
 		if s.state == active {
-			s.maintain(s.machine.TopicsDeleted(e.names))
+			s.maintain(func() group.Effects { return s.machine.TopicsDeleted(e.names) })
 		} else {
 			s.early = append(s.early, *e)
 		}
 	case expireEvent:
 		if s.state == active {
-			s.maintain(s.machine.Expire(s.c.opts.Now()))
+			s.maintain(func() group.Effects { return s.machine.Expire(s.c.opts.Now()) })
 		}
 	case listEvent:
 		switch {
@@ -256,11 +256,12 @@ func (s *shard) commandEarly(e *event) {
 	s.early = append(s.early, *e)
 }
 
-// maintain carries out what no request has asked for.
-func (s *shard) maintain(e group.Effects) {
+// maintain carries out what no request has asked for. It is decided when the commits that have gathered are applied: decided
+// before, it could remove as old, or leave behind as unknown, what they are about to store.
+func (s *shard) maintain(decide func() group.Effects) {
 	s.flush()
 	if s.state == active {
-		s.carryOut(e)
+		s.carryOut(decide())
 	}
 }
 
@@ -323,7 +324,7 @@ func (s *shard) rest() {
 		if !fired {
 			break
 		}
-		s.maintain(e)
+		s.maintain(func() group.Effects { return e }) // a commit may come between a timer's decision and its records
 	}
 	if s.state != active {
 		return

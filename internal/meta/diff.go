@@ -1,9 +1,6 @@
 package meta
 
-import (
-	"iter"
-	"maps"
-)
+import "iter"
 
 // TopicChange is one topic that differs between two images: Old is nil for a new one, New for a deleted one. A topic that was
 // deleted and created again under its name is one change with two ids.
@@ -17,15 +14,6 @@ func TopicChanges(old, now *Image) iter.Seq[TopicChange] {
 	return func(yield func(TopicChange) bool) {
 		diffTrees(&old.topics, &now.topics, func(_ string, a, b *Topic) bool {
 			return a == b || yield(TopicChange{a, b})
-		})
-	}
-}
-
-// ConfigChanges yields the resources whose configuration differs between two images.
-func ConfigChanges(old, now *Image) iter.Seq[Resource] {
-	return func(yield func(Resource) bool) {
-		diffTrees(&old.configs, &now.configs, func(r Resource, a, b map[string]string) bool {
-			return maps.Equal(a, b) || yield(r)
 		})
 	}
 }

@@ -48,6 +48,17 @@ func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time
 	return appended{base: b.BaseOffset(), end: b.NextOffset()}, nil
 }
 
+// BatchBytesMax is the largest batch that Append takes for a partition now. For one that is not here any will do, as Append says
+// why it takes none.
+func (m *Manager) BatchBytesMax(tp kafka.TopicPartition) int {
+	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
+	if err != nil {
+		return math.MaxInt
+	}
+	s := p.settings.Load()
+	return min(s.rules.MaxBytes, s.log.SegmentBytes)
+}
+
 // fitsSegment refuses what is larger than a whole segment may be.
 func (p *replica) fitsSegment(b record.Batch) error {
 	if most := p.settings.Load().log.SegmentBytes; len(b) > most {
