@@ -140,47 +140,53 @@ func (r *consumeRun) more() bool {
 func (r *consumeRun) take(ctx context.Context, cl *kgo.Client, fetches kgo.Fetches) error {
 	var problem error
 	fetches.EachError(func(topic string, partition int32, err error) {
-		problem = r.judge(ctx, problem, topic, partition, err)
+		if r.ends(ctx, topic, partition, err) && problem == nil {
+			problem = refused(fmt.Sprintf("read %s partition %d", topic, partition), err, "")
+		}
 	})
 	if problem != nil {
 		return problem
 	}
 	var err error
+	var read []*kgo.Record // the last of each partition
 	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 		if err != nil {
 			return
 		}
+		var last *kgo.Record
 		for _, record := range p.Records {
 			var done bool
 			if done, err = r.print(record); err != nil || done {
 				break
 			}
-			if r.o.group != "" {
-				cl.MarkCommitRecords(record)
-			}
+			last = record
+		}
+		if last != nil {
+			read = append(read, last)
 		}
 	})
 	if flushErr := r.out.Flush(); err == nil {
 		err = flushErr
 	}
+	if err == nil && r.o.group != "" {
+		cl.MarkCommitRecords(read...) // only now: it may be committed at any time
+	}
 	return err
 }
 
-// judge sorts the errors that reading brings: a poll that ran out of time is none, data lost by the cluster is told and
-// read over, everything else ends the command.
-func (r *consumeRun) judge(ctx context.Context, earlier error, topic string, partition int32, err error) error {
+// ends tells whether an error ends the command: a poll that ran out of time does not, data lost by the cluster is told and
+// read over.
+func (r *consumeRun) ends(ctx context.Context, topic string, partition int32, err error) bool {
 	var lost *kgo.ErrDataLoss
 	switch {
-	case earlier != nil:
-		return earlier
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled) && ctx.Err() != nil:
-		return nil
+		return false
 	case errors.As(err, &lost):
 		r.show.clear()
 		r.app.note("the cluster lost records of %s partition %d: reading goes on at offset %d, was at %d", topic, partition, lost.ResetTo, lost.ConsumedTo)
-		return nil
+		return false
 	}
-	return refused(fmt.Sprintf("read %s partition %d", topic, partition), err, "")
+	return true
 }
 
 // print writes one record. done: the record lies beyond what was asked for.

@@ -74,7 +74,7 @@ func (v *groupView) write(w io.Writer, p paint, width int) error {
 		return err
 	}
 	if len(v.Partitions) > 0 {
-		io.WriteString(w, "\n")
+		fmt.Fprintln(w)
 		if err := v.partitionTable().write(w, p, width); err != nil {
 			return err
 		}

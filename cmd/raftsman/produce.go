@@ -256,7 +256,7 @@ func (r *produceRun) feed(ctx context.Context, cl *kgo.Client, source *recordSou
 	switch {
 	case r.failure != nil:
 		return r.describe(r.failure)
-	case readErr != nil && !errors.Is(readErr, io.EOF):
+	case !errors.Is(readErr, io.EOF) && reading.Err() == nil: // who ended it says why
 		return readErr
 	case flushErr != nil:
 		return flushErr
@@ -271,9 +271,6 @@ func (r *produceRun) read(reading, sending context.Context, cl *kgo.Client, sour
 	for {
 		record, err := source.next(reading)
 		if err != nil {
-			if reading.Err() != nil {
-				return nil // told by whoever ended it
-			}
 			return err
 		}
 		record.Partition = max(0, r.o.partition)

@@ -69,7 +69,7 @@ func (a *app) openRecords(o produceOptions) (*recordSource, error) {
 // process.
 func (s *recordSource) close() {
 	close(s.quit)
-	s.input.Close()
+	_ = s.input.Close() // it was only read
 }
 
 func (s *recordSource) pump(lines chan<- inputLine, read func() ([]byte, error)) {

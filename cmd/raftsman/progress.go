@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -62,7 +63,7 @@ func (p *progress) show(text string) {
 		text = shorten(text, p.width-1)
 	}
 	if text != p.shown {
-		io.WriteString(p.w, "\r\x1b[K"+p.paint.dim(text))
+		fmt.Fprint(p.w, "\r\x1b[K"+p.paint.dim(text))
 	}
 	p.shown = text
 }

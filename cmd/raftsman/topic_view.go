@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 )
@@ -153,7 +154,8 @@ func (v *topicView) summary() topicSummary {
 
 // unlessPartial passes over an error that left part of an answer usable.
 func unlessPartial(err error) error {
-	if shards, ok := err.(*kadm.ShardErrors); ok && !shards.AllFailed {
+	var shards *kadm.ShardErrors
+	if errors.As(err, &shards) && !shards.AllFailed {
 		return nil
 	}
 	return err
