@@ -225,7 +225,8 @@ func (s *segment) write(b []byte, position int64) error {
 	defer f.release()
 	if _, err := f.WriteAt(b, position); err != nil {
 		if cut := f.Truncate(position); cut != nil {
-			return fmt.Errorf("write %s: %v; cut off what was written: %w", s.name(logSuffix), err, cut)
+			// Not also wrapped: this is no longer a disk that is only full.
+			return fmt.Errorf("cut off what was written to %s: %w (the write: %v)", s.name(logSuffix), cut, err) //nolint:errorlint
 		}
 		return fmt.Errorf("write %s: %w", s.name(logSuffix), err)
 	}

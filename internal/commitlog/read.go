@@ -288,10 +288,10 @@ func (s *segment) readIndexes(next kafka.Offset) (offsets []IndexEntry, times []
 	if err != nil {
 		return nil, nil, false, ignoreNotExist(err)
 	}
-	offsets, err1 := ParseIndex(content, s.base)
-	times, err2 := ParseTimeIndex(timeContent, s.base)
-	if err1 != nil || err2 != nil {
-		return nil, nil, false, nil
+	offsets, damaged := ParseIndex(content, s.base)
+	times, timesDamaged := ParseTimeIndex(timeContent, s.base)
+	if errors.Join(damaged, timesDamaged) != nil {
+		return nil, nil, false, nil //nolint:nilerr // not ok: they are made anew
 	}
 	size := s.size.Load()
 	if n := len(offsets); n > 0 && (offsets[n-1].Offset >= next || offsets[n-1].Position >= size) {

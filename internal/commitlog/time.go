@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"errors"
 	"math"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -196,7 +197,7 @@ func (s *segment) headers(from, next kafka.Offset, each func(w *walker, head rec
 		if head, size, err = w.head(at); err != nil {
 			return err
 		}
-		if err = each(w, head, at); err == errStop {
+		if err = each(w, head, at); errors.Is(err, errStop) {
 			return nil
 		}
 		at += size
