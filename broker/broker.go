@@ -68,6 +68,8 @@ type Node struct {
 
 	listeners []server.Listener
 
+	kraftVersion int16 // of the quorum, set before anybody is served
+
 	ended chan struct{} // closed when the node gave up by itself
 	once  sync.Once     // guards closing of ended
 	cause error         // of the end, set before ended is closed
@@ -126,6 +128,7 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	if err := n.quorum.Start(ctx, n.registration()); err != nil {
 		return nil, err
 	}
+	n.kraftVersion = n.quorum.Membership().Version
 	n.server.Serve(n.listeners...)
 	return n, nil
 }
@@ -261,7 +264,11 @@ func (n *Node) features() api.Features {
 			continue
 		}
 		f.Supported = append(f.Supported, api.SupportedFeature{Name: feature.Name, Min: feature.Min, Max: feature.Max})
-		if level := image.Features()[feature.Name]; level > 0 {
+		level := image.Features()[feature.Name]
+		if feature.Name == meta.KRaftVersion { // which the quorum's log says, not the metadata in it
+			level = n.kraftVersion
+		}
+		if level > 0 {
 			f.Finalized = append(f.Finalized, api.FinalizedFeature{Name: feature.Name, Level: level})
 		}
 	}

@@ -17,11 +17,16 @@ func (a *API) createTopics(c call) {
 	}
 	cmd := meta.CreateTopics{ValidateOnly: req.ValidateOnly}
 	doubled := map[string]error{} // topics with two assignments for one partition
+	named := map[string]bool{}
 	for i := range req.Topics {
 		topic, err := newTopic(&req.Topics[i])
-		if err != nil {
+		switch {
+		case named[topic.Name]: // which is the graver fault, and is told of instead
+			delete(doubled, topic.Name)
+		case err != nil:
 			doubled[topic.Name] = err
 		}
+		named[topic.Name] = true
 		cmd.Topics = append(cmd.Topics, topic)
 	}
 	results, err := a.Quorum.CreateTopics(context.Background(), withoutDoubled(cmd, doubled))

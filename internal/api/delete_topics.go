@@ -34,7 +34,7 @@ func (a *API) deleteTopics(c call) {
 		row := kmsg.NewDeleteTopicsResponseTopic()
 		code, message := answerOf(r.Err)
 		row.TopicID, row.ErrorCode, row.ErrorMessage = r.ID, int16(code), message
-		if !r.ByID {
+		if !r.ByID || r.Name != "" {
 			row.Topic = &r.Name
 		}
 		resp.Topics = append(resp.Topics, row)

@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
 )
 
 // describeProducers lists the idempotent and transactional producers that partitions remember (key 61), so that an operator
@@ -30,6 +31,9 @@ func (a *API) producersOf(tp kafka.TopicPartition) kmsg.DescribeProducersRespons
 	row := kmsg.NewDescribeProducersResponseTopicPartition()
 	row.Partition = tp.Partition
 	producers, err := a.Replicas.Producers(tp)
+	if meta.CheckTopicName(tp.Topic) != nil {
+		err = kafka.InvalidTopicException
+	}
 	code, message := answerOf(err)
 	if message == nil && code != kafka.None {
 		message = new(tp.String() + ": " + code.Error())

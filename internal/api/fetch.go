@@ -156,7 +156,11 @@ func (f *fetchCall) finish(results []replica.FetchResult) {
 
 // row makes the answer of one partition. Its records come last, when all of them have their place.
 func (f *fetchCall) row(index int32, r *replica.FetchResult) wire.FetchedPartition {
-	row := wire.FailedFetch(index, r.Err)
+	code := r.Err
+	if code == kafka.UnknownTopicId && f.call.Version < fetchByID { // a topic without a name
+		code = kafka.UnknownTopicOrPartition
+	}
+	row := wire.FailedFetch(index, code)
 	row.HighWatermark, row.LastStableOffset, row.LogStartOffset = r.HighWatermark, r.LastStable, r.LogStart
 	// Kafka sends an empty list where it found no partition.
 	row.AbortedNull = f.req.IsolationLevel != 1 && r.Err != kafka.UnknownTopicOrPartition && r.Err != kafka.UnknownTopicId

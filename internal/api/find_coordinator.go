@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/netip"
 	"strings"
@@ -70,7 +71,7 @@ func messageOf(found kmsg.FindCoordinatorResponseCoordinator) string {
 	case kafka.CoordinatorNotAvailable:
 		return "The coordinator is not there yet; ask again."
 	}
-	return *found.ErrorMessage
+	return cmp.Or(*found.ErrorMessage, kafka.Error(found.ErrorCode).Error())
 }
 
 func (a *API) findNode(ctx context.Context, version int16, kind int8, key string) (kafka.NodeID, error) {

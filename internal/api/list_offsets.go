@@ -43,7 +43,9 @@ func (a *API) listOffsets(c call) {
 			told[tp] = twice[tp]
 			answer.Partitions = append(answer.Partitions, a.listOffset(req, tp, &t.Partitions[j], twice[tp]))
 		}
-		resp.Topics = append(resp.Topics, answer)
+		if len(answer.Partitions) > 0 || len(t.Partitions) == 0 {
+			resp.Topics = append(resp.Topics, answer)
+		}
 	}
 	c.answer(resp)
 }

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/record/compress"
 	"github.com/raftsman/raftsman/internal/replica"
@@ -12,6 +13,9 @@ import (
 
 // adminClientID is the client id with which Kafka's own tools may write to internal topics.
 const adminClientID = "__admin_client"
+
+// produceByID is the first version of Produce that names topics by id.
+const produceByID = 13
 
 // zstdFrom is the first version of Produce whose clients all know zstd.
 const zstdFrom = 7
@@ -74,7 +78,11 @@ func (p *produceCall) prepare() {
 			part := &t.Partitions[j]
 			p.rows = append(p.rows, wire.FailedProduce(part.Index, kafka.None))
 			row := &p.rows[len(p.rows)-1]
-			if err := p.refuseRecords(refusal, part.Records); err != nil {
+			err := p.refuseRecords(refusal, part.Records)
+			if err == nil && p.req.TransactionalID != nil {
+				err = p.refuseTransaction(image, t, part)
+			}
+			if err != nil {
 				row.Err, row.ErrorMessage = answerOf(err)
 				continue
 			}
@@ -88,12 +96,30 @@ func (p *produceCall) prepare() {
 
 // refuseTopic returns why nothing may be appended to the topic.
 func (p *produceCall) refuseTopic(name string) error {
-	if p.req.TransactionalID != nil {
-		return kafka.Refuse(kafka.InvalidTxnState, "transactional id %q has no transaction open: this broker has no transaction coordinator",
-			*p.req.TransactionalID)
-	}
 	if internalTopic(name) && (p.call.ClientID == nil || *p.call.ClientID != adminClientID) {
 		return kafka.InvalidTopicException
+	}
+	return nil
+}
+
+// refuseTransaction returns why records of a transaction are not appended: there is no coordinator to have opened one. Other
+// records of a request with a transactional id are like any.
+func (p *produceCall) refuseTransaction(image *meta.Image, t *wire.ProduceTopic, part *wire.ProducePartition) error {
+	topic, known := image.Topic(t.Name)
+	unknown := kafka.UnknownTopicOrPartition
+	if p.call.Version >= produceByID {
+		topic, known = image.TopicByID(t.ID)
+		unknown = kafka.UnknownTopicId
+	}
+	if !known {
+		return unknown
+	}
+	if part.Index < 0 || int(part.Index) >= len(topic.Partitions) {
+		return kafka.UnknownTopicOrPartition
+	}
+	if batch, _, err := record.Split(part.Records); err == nil && batch.IsTransactional() {
+		return kafka.Refuse(kafka.InvalidTxnState, "transactional id %q has no transaction open: this broker has no transaction coordinator",
+			*p.req.TransactionalID)
 	}
 	return nil
 }
@@ -121,7 +147,11 @@ func (p *produceCall) refuseRecords(topic error, records []byte) error {
 // finish is called with the replicas' results, on any goroutine.
 func (p *produceCall) finish(results []replica.ProduceResult) {
 	for i := range results {
-		fillProduced(&p.rows[p.askFor[i]], &results[i])
+		row := &p.rows[p.askFor[i]]
+		fillProduced(row, &results[i])
+		if row.Err == kafka.UnknownTopicId && p.call.Version < produceByID { // a topic without a name
+			row.Err = kafka.UnknownTopicOrPartition
+		}
 	}
 	failed := false
 	rest := p.rows

@@ -41,7 +41,7 @@ type DeleteTopics struct {
 
 // DeleteResult tells what became of one topic of DeleteTopics; results stand in the order of Names, then IDs.
 type DeleteResult struct {
-	Name string // empty when it was asked for by id
+	Name string // empty when an id was asked for that is no topic's to delete
 	ID   kafka.TopicID
 	ByID bool
 	Err  error

@@ -48,7 +48,7 @@ func DecideDeleteTopics(im *Image, cmd DeleteTopics) ([]Entry, []DeleteResult) {
 		case !exists:
 			results = append(results, DeleteResult{ID: id, ByID: true, Err: kafka.Refuse(kafka.UnknownTopicId, noSuchTopicID)})
 		default:
-			remove(t, DeleteResult{ID: id, ByID: true})
+			remove(t, DeleteResult{Name: t.Name, ID: id, ByID: true})
 		}
 		ids[id] = 0
 	}

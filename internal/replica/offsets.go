@@ -38,6 +38,9 @@ var noOffset = FoundOffset{Offset: kafka.NoOffset, TimestampMs: -1, Epoch: kafka
 
 // leading returns the replica if this node leads it and the client's view of its epoch is not another.
 func (m *Manager) leading(tp kafka.TopicPartition, known kafka.Epoch) (*replica, kafka.Epoch, error) {
+	if tp.Topic == "" { // which find takes for a topic by id
+		return nil, kafka.NoEpoch, kafka.UnknownTopicOrPartition
+	}
 	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
 	if err != nil {
 		return nil, kafka.NoEpoch, err
