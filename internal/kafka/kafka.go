@@ -56,6 +56,9 @@ func (u UUID) String() string { return base64.RawURLEncoding.EncodeToString(u[:]
 // IsZero tells whether the id is unset.
 func (u UUID) IsZero() bool { return u == UUID{} }
 
+// MarshalText is String: ids are text in JSON too.
+func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
 // ParseUUID reads the text that String returns.
 func ParseUUID(text string) (UUID, error) {
 	var u UUID
