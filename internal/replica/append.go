@@ -87,8 +87,8 @@ func (p *replica) settle() []partition.Release {
 		return nil
 	}
 	released := p.core.Flushed(p.core.End(), nil)
-	p.readable.Store(p.appended.Load())
 	p.publish()
+	p.countReadable(p.appended.Load())
 	return released
 }
 

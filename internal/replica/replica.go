@@ -136,23 +136,34 @@ func answerReleased(released []partition.Release) {
 // waited for it and wakes the fetches. scratch is empty and returned for the next call.
 func (p *replica) stable(end kafka.Offset, total int64, scratch []partition.Release) []partition.Release {
 	p.mu.Lock()
-	moved := false
+	moved, grown := false, false
 	if p.core != nil && !p.dir.failed() {
 		before := p.core.HighWatermark()
 		scratch = p.core.Flushed(end, scratch)
 		if moved = p.core.HighWatermark() > before; moved {
-			p.readable.Store(total)
 			p.publish()
 		}
+		grown = p.countReadable(total)
 	}
 	p.mu.Unlock()
 	if moved {
 		p.dir.unsaved.Store(true)
+	}
+	if moved || grown {
 		p.wakeReaders()
 	}
 	answerReleased(scratch)
 	clear(scratch)
 	return scratch[:0]
+}
+
+// countReadable notes how many of the appended bytes are readable by now. The caller holds mu and has published the high
+// watermark before: a fetch that links itself in counts from here on, and sees by the watermark what it has missed.
+func (p *replica) countReadable(total int64) (grown bool) {
+	if grown = total > p.readable.Load(); grown {
+		p.readable.Store(total)
+	}
+	return grown
 }
 
 // wakeReaders lets the fetches go for which enough became readable.
