@@ -192,14 +192,22 @@ func (n *Node) build(level *slog.LevelVar) {
 	n.server = server.New(serverConfig(b, n.log), handler)
 }
 
+// peersGrace is how long Close waits for peers to take their answers. The rest of its time is for the disk: a peer that reads
+// nothing must not cost the clean-shutdown marker.
+const peersGrace = 2 * time.Second
+
 // Close stops the node: parked requests are answered, everything is flushed, and the directories are marked as cleanly closed.
 // When ctx ends first, the rest is left for recovery at the next start. Close is called once.
 func (n *Node) Close(ctx context.Context) error {
 	var failed []error
 	n.coord.Close(ctx)
 	n.replicas.Stop()
-	if err := n.server.Shutdown(ctx); err != nil {
+	peers, cancel := context.WithTimeout(ctx, peersGrace)
+	defer cancel()
+	if err := n.server.Shutdown(peers); ctx.Err() != nil {
 		failed = append(failed, fmt.Errorf("close connections: %w", err))
+	} else if err != nil {
+		n.log.Warn("connections were cut whose peers did not take their answers", "after", peersGrace)
 	}
 	if err := n.quorum.Close(); err != nil {
 		failed = append(failed, fmt.Errorf("close metadata log: %w", err))
