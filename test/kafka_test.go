@@ -48,6 +48,15 @@ func (d swapDir) raftsman(t testing.TB) *process {
 	return startBrokerAt(t, d.data, d.port, d.args...)
 }
 
+// launchBroker starts raftsman and does not wait.
+func launchBroker(t testing.TB, dir string, port int, args ...string) *process {
+	t.Helper()
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	p := startProcess(t, addr, exec.Command(binary(t), append([]string{"serve", "--data", dir, "--listen", addr}, args...)...))
+	p.dir = dir
+	return p
+}
+
 // kafka starts Apache Kafka on the directory, with the server.properties that Raftsman prints for it, and waits until it serves.
 func (d swapDir) kafka(t testing.TB) *process {
 	t.Helper()

@@ -1,0 +1,266 @@
+package test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+const cleanMarker = ".kafka_cleanshutdown"
+
+func createTopic(t testing.TB, addr, topic string, partitions int32) {
+	t.Helper()
+	if r := must(kadm.NewClient(crashClient(t, addr)).CreateTopic(t.Context(), partitions, 1, nil, topic))(t); r.Err != nil {
+		t.Fatal(r.Err)
+	}
+}
+
+// topicID of a topic that is there.
+func topicID(t testing.TB, addr, topic string) [16]byte {
+	t.Helper()
+	return must(kadm.NewClient(crashClient(t, addr)).ListTopics(t.Context(), topic))(t)[topic].ID
+}
+
+// fetchRequest asks for partition 0 from its beginning, and may wait for a minute.
+func (c *rawConn) fetchRequest(id [16]byte) *kmsg.FetchRequest {
+	req := kmsg.NewPtrFetchRequest()
+	req.Version, req.MaxWaitMillis, req.MinBytes, req.SessionEpoch = 13, 60_000, 1, -1
+	topic := kmsg.NewFetchRequestTopic()
+	topic.TopicID = id
+	partition := kmsg.NewFetchRequestTopicPartition()
+	partition.PartitionMaxBytes, partition.CurrentLeaderEpoch = 1<<20, -1
+	topic.Partitions = append(topic.Partitions, partition)
+	req.Topics = append(req.Topics, topic)
+	return req
+}
+
+func joinRequest(group string) *kmsg.JoinGroupRequest {
+	req := kmsg.NewPtrJoinGroupRequest()
+	req.Version, req.Group, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 3, group, "consumer", 60_000, 60_000
+	protocol := kmsg.NewJoinGroupRequestProtocol()
+	protocol.Name, protocol.Metadata = "range", []byte{0, 1, 0, 0, 0, 0, 0, 0, 0, 0}
+	req.Protocols = append(req.Protocols, protocol)
+	return req
+}
+
+// form makes a group of one member.
+func (c *rawConn) form(group string) {
+	c.t.Helper()
+	find := kmsg.NewPtrFindCoordinatorRequest() // which creates the group's topic
+	find.Version, find.CoordinatorKey = 2, group
+	eventually(c.t, 10*time.Second, "the group has a coordinator", func() error {
+		return kerr.ErrorForCode(ask[*kmsg.FindCoordinatorResponse](c, find, 10*time.Second).ErrorCode)
+	})
+	var joined *kmsg.JoinGroupResponse
+	req := joinRequest(group)
+	eventually(c.t, 10*time.Second, "a first member joins", func() error {
+		joined = ask[*kmsg.JoinGroupResponse](c, req, 10*time.Second)
+		return kerr.ErrorForCode(joined.ErrorCode)
+	})
+	sync := kmsg.NewPtrSyncGroupRequest()
+	sync.Version, sync.Group, sync.Generation, sync.MemberID = 3, group, joined.Generation, joined.MemberID
+	sync.GroupAssignment = []kmsg.SyncGroupRequestGroupAssignment{{MemberID: joined.MemberID, MemberAssignment: []byte{0, 1}}}
+	if code := ask[*kmsg.SyncGroupResponse](c, sync, 10*time.Second).ErrorCode; code != 0 {
+		c.t.Fatal(kerr.ErrorForCode(code))
+	}
+}
+
+// TestStopWithEverythingBusy ends a broker in order while a fetch and a JoinGroup are parked and producers send without pause.
+func TestStopWithEverythingBusy(t *testing.T) {
+	p := startBroker(t, t.TempDir())
+	createTopic(t, p.addr, "quiet", 1)
+	createTopic(t, p.addr, "busy", 3)
+
+	fetcher := dialRaw(t, p.addr)
+	first, second := dialRaw(t, p.addr), dialRaw(t, p.addr)
+	first.form("parked")
+	fetch := fetcher.fetchRequest(topicID(t, p.addr, "quiet"))
+	fetcher.send(fetch)
+	join := joinRequest("parked")
+	second.send(join) // waits for the first member to come again
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var producers sync.WaitGroup
+	defer producers.Wait()
+	var mu sync.Mutex // guards acked
+	acked := map[place]string{}
+	enough := make(chan struct{})
+	for producer := range 4 {
+		cl := crashClient(t, p.addr, kgo.DefaultProduceTopic("busy"), kgo.RecordRetries(1<<20), kgo.ProducerLinger(0))
+		producers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				cl.Produce(ctx, kgo.StringRecord(fmt.Sprintf("%d/%d", producer, n)), func(r *kgo.Record, err error) {
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					acked[place{r.Partition, r.Offset}] = string(r.Value)
+					if len(acked) == 10_000 {
+						close(enough)
+					}
+				})
+			}
+		})
+	}
+	<-enough
+	took := p.terminate()
+	t.Logf("stopped within %v", took)
+	if took > 5*time.Second {
+		t.Errorf("SIGTERM took %v, want at most 5 s", took)
+	}
+	if p.err != nil {
+		t.Errorf("exit: %v, want code 0", p.err)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, cleanMarker)); err != nil {
+		t.Errorf("no clean-shutdown marker: %v", err)
+	}
+	if resp, err := receive[*kmsg.FetchResponse](fetcher, fetch, time.Second); err != nil {
+		t.Errorf("the parked fetch was not answered: %v", err)
+	} else if code := fetchCode(resp); code != kerr.NotLeaderForPartition.Code && code != 0 {
+		t.Errorf("the parked fetch was answered %v", kerr.ErrorForCode(code))
+	}
+	if resp, err := receive[*kmsg.JoinGroupResponse](second, join, time.Second); err != nil {
+		t.Errorf("the parked JoinGroup was not answered: %v", err)
+	} else if resp.ErrorCode != kerr.NotCoordinator.Code {
+		t.Errorf("the parked JoinGroup was answered %v, want NOT_COORDINATOR", kerr.ErrorForCode(resp.ErrorCode))
+	}
+	stop()
+	producers.Wait()
+
+	again := startBroker(t, p.dir)
+	if strings.Contains(again.log.String(), "recover") {
+		t.Errorf("recovery after a stop in order:\n%s", again.log.tail(20))
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, cleanMarker)); err == nil {
+		t.Error("the clean-shutdown marker is still there while the broker runs")
+	}
+	log := readTopic(t, again.addr, "busy")
+	for at, v := range acked {
+		if values := log[at.partition]; at.offset >= int64(len(values)) || values[at.offset] != v {
+			t.Fatalf("%q was acknowledged at partition %d, offset %d and is not there", v, at.partition, at.offset)
+		}
+	}
+	t.Logf("%d records acknowledged, all there", len(acked))
+}
+
+func fetchCode(resp *kmsg.FetchResponse) int16 {
+	for _, topic := range resp.Topics {
+		for _, partition := range topic.Partitions {
+			if partition.ErrorCode != 0 {
+				return partition.ErrorCode
+			}
+		}
+	}
+	return resp.ErrorCode
+}
+
+// stall has a client ask for more than the sockets hold and read nothing of it.
+func stall(t testing.TB, addr string) {
+	t.Helper()
+	createTopic(t, addr, "large", 1)
+	cl := crashClient(t, addr, kgo.DefaultProduceTopic("large"), kgo.ProducerBatchCompression(kgo.NoCompression()))
+	for range 45 {
+		if err := cl.ProduceSync(t.Context(), kgo.SliceRecord(make([]byte, 900_000))).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := dialRaw(t, addr)
+	if err := c.Conn.(*net.TCPConn).SetReadBuffer(4096); err != nil {
+		t.Fatal(err)
+	}
+	req := c.fetchRequest(topicID(t, addr, "large"))
+	req.MinBytes, req.MaxBytes, req.Topics[0].Partitions[0].PartitionMaxBytes = 40_000_000, 1<<30, 1<<30
+	c.send(req)
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestStopDoesNotWaitForAPeerThatReadsNothing: such a connection costs neither the 5 seconds nor the clean-shutdown marker.
+func TestStopDoesNotWaitForAPeerThatReadsNothing(t *testing.T) {
+	p := startBroker(t, t.TempDir())
+	stall(t, p.addr)
+	took := p.terminate()
+	if took > 5*time.Second || p.err != nil {
+		t.Errorf("SIGTERM took %v, exit: %v; want at most 5 s and code 0", took, p.err)
+	}
+	if _, err := os.Stat(filepath.Join(p.dir, cleanMarker)); err != nil {
+		t.Errorf("no clean-shutdown marker: %v", err)
+	}
+	t.Logf("stopped within %v", took)
+}
+
+// TestSecondSignalStopsAtOnce gives a broker that waits for a peer a second signal.
+func TestSecondSignalStopsAtOnce(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(signal.String(), func(t *testing.T) {
+			p := startBroker(t, t.TempDir())
+			stall(t, p.addr)
+			p.signal(signal)
+			eventually(t, 5*time.Second, "the broker says that it stops", func() error {
+				if !strings.Contains(p.log.String(), "msg=stopping") {
+					return errors.New(p.log.tail(3))
+				}
+				return nil
+			})
+			began := time.Now()
+			p.signal(signal)
+			select {
+			case <-p.exited:
+			case <-time.After(time.Second):
+				t.Fatalf("still running a second after the second signal:\n%s", p.log.tail(10))
+			}
+			t.Logf("ended %v after the second signal: %v", time.Since(began), p.err)
+			if p.err == nil {
+				t.Error("exit code 0 of a stop that was cut short")
+			}
+			if _, err := os.Stat(filepath.Join(p.dir, cleanMarker)); err == nil {
+				t.Error("a clean-shutdown marker, though the stop was cut short")
+			}
+			again := startBroker(t, p.dir)
+			if got := len(readTopic(t, again.addr, "large")[0]); got != 45 {
+				t.Errorf("%d records after the next start, 45 were acknowledged", got)
+			}
+		})
+	}
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.command.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// straceBroker starts raftsman under strace, which looks on from the side: the broker is the process that gets signals. All
+// paths must be absolute.
+func straceBroker(t testing.TB, dir string, port int, options ...string) *process {
+	t.Helper()
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	args := append([]string{"-D", "-f", "-qqq", "-o", filepath.Join(t.TempDir(), "strace.txt")}, options...)
+	args = append(args, binary(t), "serve", "--data", dir, "--listen", addr)
+	p := startProcess(t, addr, exec.Command("strace", args...))
+	p.dir = dir
+	p.awaitServing(60 * time.Second)
+	return p
+}
