@@ -210,6 +210,45 @@ func TestStopDoesNotWaitForAPeerThatReadsNothing(t *testing.T) {
 	t.Logf("stopped within %v", took)
 }
 
+// TestStopGivesUpOnADiskThatDoesNotAnswer: with a flush that hangs, SIGTERM still ends the broker, and says that it was not in order.
+func TestStopGivesUpOnADiskThatDoesNotAnswer(t *testing.T) {
+	dir := t.TempDir()
+	p := startBroker(t, dir)
+	createTopic(t, p.addr, "hangs", 1)
+	p.terminate()
+	segment := filepath.Join(dir, "hangs-0", "00000000000000000000.log")
+	p = straceBroker(t, dir, freePort(t), "-P", segment, "-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=8000000")
+	cl := crashClient(t, p.addr, kgo.DefaultProduceTopic("hangs"))
+	result := make(chan error, 1)
+	cl.Produce(t.Context(), kgo.StringRecord("never acknowledged"), func(_ *kgo.Record, err error) { result <- err })
+	eventually(t, 10*time.Second, "the record is written and its flush hangs", func() error {
+		info, err := os.Stat(segment)
+		if err == nil && info.Size() == 0 {
+			err = errors.New("empty")
+		}
+		return err
+	})
+	// strace holds the process until the call that it delays is over: what counts is when the broker has said its last.
+	p.signal(syscall.SIGTERM)
+	eventually(t, 5500*time.Millisecond, "the broker gives up", func() error {
+		if !strings.Contains(p.log.String(), "the disk does not answer") {
+			return errors.New(p.log.tail(3))
+		}
+		return nil
+	})
+	p.awaitRefusal(20 * time.Second)
+	if _, err := os.Stat(filepath.Join(dir, cleanMarker)); err == nil {
+		t.Error("a clean-shutdown marker, though a flush did not end")
+	}
+	select {
+	case err := <-result:
+		if err == nil {
+			t.Error("the record was acknowledged, though its flush had not ended")
+		}
+	default:
+	}
+}
+
 // TestSecondSignalStopsAtOnce gives a broker that waits for a peer a second signal.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {

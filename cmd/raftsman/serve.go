@@ -19,8 +19,11 @@ import (
 	"github.com/raftsman/raftsman/internal/config"
 )
 
-// stopLimit is how long a node may take to stop in order.
-const stopLimit = 5 * time.Second
+// How long a node may take to stop: in order, and at all, should the disk not answer.
+const (
+	orderlyLimit = 4 * time.Second
+	stopLimit    = 5 * time.Second
+)
 
 // serveFlags are what `raftsman serve` is told beside the file.
 type serveFlags struct {
@@ -150,7 +153,7 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 		cause = node.Err()
 		log.Error("the node can't go on and stops", "err", cause)
 	}
-	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderlyLimit)
 	defer cancel()
 	second := make(chan os.Signal, 1)
 	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
@@ -159,11 +162,17 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	go func() { done <- node.Close(stopped) }()
 	select {
 	case err := <-done:
-		if err := errors.Join(cause, err); err != nil {
-			return err
+		if cause != nil {
+			return cause
+		}
+		if err != nil {
+			// Not wrapped: what ran out of time was not a request.
+			return fmt.Errorf("stopped, but not in order: %v; what was not flushed is recovered at the next start", err) //nolint:errorlint // see above
 		}
 		log.Info("stopped", "clean", true)
 		return nil
+	case <-time.After(stopLimit):
+		return fmt.Errorf("stopped after %v without an end of the flushes: the disk does not answer; what was not flushed is recovered at the next start", stopLimit)
 	case <-second:
 		return errors.New("stopped at the second signal; what was not flushed is recovered at the next start")
 	}
