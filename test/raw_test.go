@@ -3,6 +3,7 @@ package test
 import (
 	enc "encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"testing"
@@ -77,4 +78,50 @@ func receive[R kmsg.Response](c *rawConn, req kmsg.Request, limit time.Duration)
 		return resp, err
 	}
 	return answer.(R), nil
+}
+
+// batch is a batch of records as a client makes it.
+func batch(values ...string) []byte {
+	var records []byte
+	for i, v := range values {
+		records = appendRecord(records, i, v)
+	}
+	return seal(newBatch(len(values), records))
+}
+
+// newBatch is a batch of so many records that are encoded already, whose fields may be changed before it is sealed.
+func newBatch(count int, records []byte) *kmsg.RecordBatch {
+	now := time.Now().UnixMilli()
+	return &kmsg.RecordBatch{
+		PartitionLeaderEpoch: -1, Magic: 2, LastOffsetDelta: int32(count - 1), FirstTimestamp: now, MaxTimestamp: now,
+		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: int32(count), Records: records,
+	}
+}
+
+func appendRecord(dst []byte, offsetDelta int, value string) []byte {
+	body := []byte{0, 0} // attributes, time
+	body = enc.AppendVarint(body, int64(offsetDelta))
+	body = enc.AppendVarint(body, -1) // no key
+	body = enc.AppendVarint(body, int64(len(value)))
+	body = append(append(body, value...), 0) // no headers
+	return append(enc.AppendVarint(dst, int64(len(body))), body...)
+}
+
+// seal encodes a batch with the right length and checksum.
+func seal(b *kmsg.RecordBatch) []byte {
+	raw := b.AppendTo(nil)
+	enc.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
+	enc.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
+}
+
+func produceRequest(topic string, partition int32, acks int16, records []byte) *kmsg.ProduceRequest {
+	req := kmsg.NewPtrProduceRequest()
+	req.Version, req.Acks, req.TimeoutMillis = 9, acks, 10_000
+	part := kmsg.NewProduceRequestTopicPartition()
+	part.Partition, part.Records = partition, records
+	to := kmsg.NewProduceRequestTopic()
+	to.Topic, to.Partitions = topic, append(to.Partitions, part)
+	req.Topics = append(req.Topics, to)
+	return req
 }
