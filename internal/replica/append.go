@@ -92,8 +92,8 @@ func (p *replica) settle() []partition.Release {
 	return released
 }
 
-// failedAppend turns the error of an append into the client's, and takes the directory offline when the disk is at fault.
-func (p *replica) failedAppend(err error) error {
+// failedWrite turns the error of a write into the client's, and takes the directory offline when the disk is at fault.
+func (p *replica) failedWrite(doing string, err error) error {
 	if _, ok := errors.AsType[kafka.Error](err); ok {
 		return err
 	}
@@ -101,9 +101,9 @@ func (p *replica) failedAppend(err error) error {
 	case errors.Is(err, commitlog.ErrClosed):
 		return kafka.NotLeaderOrFollower
 	case errors.Is(err, commitlog.ErrDiskFailed):
-		p.dir.fail("append to "+p.tp.String(), err)
+		p.dir.fail(doing+" "+p.tp.String(), err)
 	default:
-		p.dir.complain(p, err)
+		p.dir.complain(doing, p, err)
 	}
 	return kafka.KafkaStorageError
 }
@@ -136,7 +136,7 @@ func (p *replica) commit(batch record.Batch, done func(kafka.Offset, error)) err
 	at, err := p.append(batch, -1, false, p.m.now())
 	if err != nil {
 		p.mu.Unlock()
-		return p.failedAppend(err)
+		return p.failedWrite("append to", err)
 	}
 	parked, err := p.core.Park(-1, partition.Parked{Upto: at.end, DeadlineMs: math.MaxInt64, Ref: done})
 	released := p.settle()
@@ -159,7 +159,7 @@ func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) e
 	}
 	for batch, err := range p.log.Batches(p.log.StartOffset()) {
 		if err != nil {
-			return p.failedAppend(err)
+			return p.failedRead(err)
 		}
 		if err := each(batch); err != nil {
 			return err

@@ -244,10 +244,7 @@ func (m *Manager) place(p *replica, image *meta.Image) (d *logDir, exists bool) 
 		if f.id.IsZero() || f.id == p.id {
 			return f.dir, true
 		}
-		// The topic was deleted and made anew while this node was away.
-		if err := f.dir.disk.Delete(p.tp); err != nil && !f.dir.failed() {
-			f.dir.fail("delete "+p.tp.String(), err)
-		}
+		f.dir.remove(p.tp) // the topic was deleted and made anew while this node was away
 	}
 	if has, ok := image.Partition(p.tp); ok {
 		if i := slices.Index(has.Replicas, m.node); i >= 0 && i < len(has.Dirs) {
@@ -347,7 +344,5 @@ func (p *replica) remove() {
 	p.refuse(kafka.UnknownTopicOrPartition)
 	p.dir.count.Add(-1)
 	// Nothing takes the lock for a change any more, now that the partition refuses.
-	if err := p.dir.disk.Delete(p.tp); err != nil && !p.dir.failed() {
-		p.dir.fail("delete "+p.tp.String(), err)
-	}
+	p.dir.remove(p.tp)
 }

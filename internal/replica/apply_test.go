@@ -109,7 +109,7 @@ func TestFullDiskRefusesOneProduce(t *testing.T) {
 			t.Errorf("full: %v, want KAFKA_STORAGE_ERROR", r.Err)
 		}
 	}
-	if n := strings.Count(w.log.String(), "an append was refused"); n != 1 {
+	if n := strings.Count(w.log.String(), "the system refused something"); n != 1 {
 		t.Errorf("%d lines in the log, want 1", n)
 	}
 	w.fs.setWrite(nil)

@@ -111,7 +111,7 @@ func (p *replica) retain(now time.Time) {
 	p.mu.Unlock()
 	answerReleased(released)
 	if err != nil {
-		_ = p.failedAppend(err)
+		_ = p.failedWrite("remove old records of", err)
 		return
 	}
 	if removed > 0 {

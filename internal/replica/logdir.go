@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"errors"
 	"sync/atomic"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -22,13 +23,13 @@ type logDir struct {
 // complainEveryMs keeps producers that are refused from filling the log.
 const complainEveryMs = 10_000
 
-// complain logs that an append was refused, as by a full disk, unless that was said a moment ago.
-func (d *logDir) complain(p *replica, cause error) {
+// complain logs that something was refused, as by a full disk, unless that was said a moment ago.
+func (d *logDir) complain(doing string, p *replica, cause error) {
 	nowMs := d.m.now().UnixMilli()
 	last := d.complainedMs.Load()
 	if nowMs-last >= complainEveryMs && d.complainedMs.CompareAndSwap(last, nowMs) {
-		d.m.log.Error("an append was refused and answered KAFKA_STORAGE_ERROR; the log goes on when there is room again",
-			"directory", d.disk.Path(), "partition", p.tp.String(), "error", cause)
+		d.m.log.Error("the system refused something, which was answered KAFKA_STORAGE_ERROR; the log goes on when there is room again",
+			"directory", d.disk.Path(), "refused", doing+" "+p.tp.String(), "error", cause)
 	}
 }
 
@@ -70,7 +71,24 @@ func (d *logDir) changed() bool { return d.unsaved.Load() }
 // save writes the checkpoint files.
 func (d *logDir) save() error {
 	d.unsaved.Store(false)
-	return d.disk.WriteCheckpoints()
+	err := d.disk.WriteCheckpoints()
+	if err != nil {
+		d.unsaved.Store(true)
+	}
+	return err
+}
+
+// remove takes the folder of a deleted partition away.
+func (d *logDir) remove(tp kafka.TopicPartition) {
+	err := d.disk.Delete(tp)
+	switch {
+	case err == nil || d.failed():
+	case errors.Is(err, commitlog.ErrDiskFailed):
+		d.fail("delete "+tp.String(), err)
+	default:
+		d.m.log.Error("the folder of a deleted partition is still there; remove it while the broker is stopped",
+			"directory", d.disk.Path(), "folder", tp.String(), "error", err)
+	}
 }
 
 // tell logs what opening found and put right.

@@ -128,11 +128,10 @@ func (m *Manager) DeleteRecords(tp kafka.TopicPartition, to kafka.Offset) (kafka
 	start, err := p.moveStart(to)
 	p.mu.Unlock()
 	if err != nil {
-		return kafka.NoOffset, p.failedAppend(err)
+		return kafka.NoOffset, p.failedWrite("delete records of", err)
 	}
 	if err := p.dir.save(); err != nil {
-		p.dir.fail("write checkpoints", err)
-		return kafka.NoOffset, kafka.KafkaStorageError
+		return kafka.NoOffset, p.failedWrite("delete records of", err)
 	}
 	return start, nil
 }

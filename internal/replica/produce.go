@@ -123,7 +123,7 @@ func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, records []b
 	at, err := p.append(admitted.Batch, req.Acks, true, now)
 	if err != nil {
 		p.mu.Unlock()
-		return false, p.failedAppend(err)
+		return false, p.failedWrite("append to", err)
 	}
 	result.BaseOffset = at.base
 	if at.duplicate {

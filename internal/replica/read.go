@@ -9,6 +9,7 @@ import (
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // fetchOp is a fetch on its way. While it is parked it is linked into every partition that it reads, and whoever finds a
@@ -248,14 +249,25 @@ func (p *replica) diverges(f *FetchPartition, current kafka.Epoch, start, end ka
 	return false, nil
 }
 
-// failedRead turns the error of a read into the answer, and takes the directory offline when the disk is at fault.
+// failedRead turns the error of a read into the answer. Damage takes the partition out of use, a disk that does not read the whole
+// directory; a system that is out of file descriptors for a moment neither.
 func (p *replica) failedRead(err error) kafka.Error {
 	if code, ok := errors.AsType[kafka.Error](err); ok {
 		return code
 	}
-	if errors.Is(err, commitlog.ErrClosed) {
+	var corrupt *commitlog.CorruptError
+	switch {
+	case errors.Is(err, commitlog.ErrClosed):
 		return kafka.NotLeaderOrFollower
+	case errors.As(err, &corrupt):
+		if p.refuse(kafka.KafkaStorageError) {
+			p.m.log.Error("a partition is damaged and answers KAFKA_STORAGE_ERROR from now on", "partition", p.tp.String(),
+				"directory", p.dir.disk.Path(), "error", err)
+		}
+	case vfs.IsFull(err):
+		p.dir.complain("read", p, err)
+	default:
+		p.dir.fail("read "+p.tp.String(), err)
 	}
-	p.dir.fail("read "+p.tp.String(), err)
 	return kafka.KafkaStorageError
 }

@@ -92,9 +92,9 @@ func (p *replica) stopServing(code kafka.Error) {
 	p.wakeAll()
 }
 
-// refuse makes every request from now on, and all that are parked, fail with the code.
-func (p *replica) refuse(code kafka.Error) {
-	p.refusal.CompareAndSwap(0, int32(code))
+// refuse makes every request from now on, and all that are parked, fail with the code. It tells whether it is the first refusal.
+func (p *replica) refuse(code kafka.Error) (first bool) {
+	first = p.refusal.CompareAndSwap(0, int32(code))
 	p.mu.Lock()
 	var released []partition.Release
 	if p.core != nil {
@@ -103,6 +103,7 @@ func (p *replica) refuse(code kafka.Error) {
 	p.mu.Unlock()
 	answerReleased(released)
 	p.wakeAll()
+	return first
 }
 
 // publish shows readers what the rules say now. The caller holds mu.

@@ -31,6 +31,7 @@ type gateFS struct {
 	mu      sync.Mutex
 	onSync  func(name string) error // called before each flush; nil: nothing
 	onWrite func(name string) error // called before each write to a segment
+	onOpen  func(name string) error // called before each open
 	syncs   int
 }
 
@@ -38,6 +39,12 @@ func (g *gateFS) setWrite(on func(name string) error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.onWrite = on
+}
+
+func (g *gateFS) setOpen(on func(name string) error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.onOpen = on
 }
 
 func (g *gateFS) hook(name string) error {
@@ -64,6 +71,14 @@ func (g *gateFS) count() int {
 }
 
 func (g *gateFS) Open(name string, flag int) (vfs.File, error) {
+	g.mu.Lock()
+	on := g.onOpen
+	g.mu.Unlock()
+	if on != nil {
+		if err := on(name); err != nil {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
 	f, err := g.FS.Open(name, flag)
 	if err != nil {
 		return nil, err

@@ -66,10 +66,10 @@ type File interface {
 // IsNotExist tells that err is about a name that does not exist.
 func IsNotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
-// IsFull tells that err is about a disk or a quota that is full: what was there is as it was, and the operation can succeed
-// later.
+// IsFull tells that err is about something that has run out, a disk, a quota or the process's file descriptors: what was there is
+// as it was, and the operation can succeed later.
 func IsFull(err error) bool {
 	const windowsDiskFull = syscall.Errno(112)
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) ||
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
 		runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
 }

@@ -1,0 +1,101 @@
+package replica
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// TestDeleteRecordsOnAFullDisk: it is what an operator does to get room, so it must not end the broker.
+func TestDeleteRecordsOnAFullDisk(t *testing.T) {
+	w := newWorld(t)
+	w.topic("t", 1)
+	for range 3 {
+		w.mustProduce("t", 0, plain("a"))
+	}
+	w.fs.set(func(name string) error {
+		if strings.Contains(name, "checkpoint") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	tp := kafka.TopicPartition{Topic: "t"}
+	if _, err := w.m.DeleteRecords(tp, 2); !isCode(err, kafka.KafkaStorageError) {
+		t.Errorf("on a full disk: %v, want KAFKA_STORAGE_ERROR", err)
+	}
+	w.fs.set(nil)
+	if start, err := w.m.DeleteRecords(tp, 2); err != nil || start != 2 {
+		t.Errorf("with room again: start %d, %v, want 2", start, err)
+	}
+	if len(w.fallen()) > 0 {
+		t.Errorf("%v went offline for a full disk", w.fallen())
+	}
+}
+
+// TestOutOfFileDescriptors: what cannot be opened for a moment is refused, and works again later.
+func TestOutOfFileDescriptors(t *testing.T) {
+	w := newWorld(t)
+	w.topic("t", 1)
+	w.mustProduce("t", 0, plain("a"))
+	for range 2 { // files that nobody needed in between are closed
+		w.m.background.sweep(time.Now())
+	}
+	w.fs.setOpen(func(string) error { return syscall.EMFILE })
+	if got := w.fetch(at("t", 0, 0)); got.Err != kafka.KafkaStorageError {
+		t.Errorf("fetch: %v, want KAFKA_STORAGE_ERROR", got.Err)
+	}
+	if got := w.produce("t", 0, plain("b")); got.Err != kafka.KafkaStorageError {
+		t.Errorf("produce: %v, want KAFKA_STORAGE_ERROR", got.Err)
+	}
+	w.fs.setOpen(nil)
+	w.mustProduce("t", 0, plain("c"))
+	if got := w.values("t", 0, 0); strings.Join(got, " ") != "a c" {
+		t.Errorf("read %v, want a c", got)
+	}
+	if len(w.fallen()) > 0 {
+		t.Errorf("%v went offline", w.fallen())
+	}
+}
+
+// TestDamageTakesOnePartitionOutOfUse, and not all that lie in the directory.
+func TestDamageTakesOnePartitionOutOfUse(t *testing.T) {
+	w := newWorld(t)
+	w.topic("t", 2)
+	for i := range int32(2) {
+		w.mustProduce("t", i, plain("a"))
+		w.mustProduce("t", i, plain("b"))
+	}
+	file, err := w.fs.Open(filepath.Join(w.dirs[0], "t-0", "00000000000000000000.log"), os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	const magicAt = 16
+	if _, err := file.WriteAt([]byte{9}, magicAt); err != nil {
+		t.Fatal(err)
+	}
+	damaged := at("t", 0, 0)
+	damaged.MaxBytes = 1
+	for range 2 {
+		if got := w.fetch(damaged); got.Err != kafka.KafkaStorageError {
+			t.Errorf("fetch: %v, want KAFKA_STORAGE_ERROR", got.Err)
+		}
+	}
+	if n := strings.Count(w.log.String(), "a partition is damaged"); n != 1 {
+		t.Errorf("%d lines about it in the log, want 1:\n%s", n, w.log.String())
+	}
+	w.mustProduce("t", 1, plain("c"))
+	if len(w.fallen()) > 0 {
+		t.Errorf("%v went offline", w.fallen())
+	}
+}
+
+func isCode(err error, want kafka.Error) bool {
+	code, _ := kafka.Answer(err)
+	return code == want
+}
