@@ -295,11 +295,17 @@ func (p *process) signal(s syscall.Signal) {
 // paths must be absolute.
 func straceBroker(t testing.TB, dir string, port int, options ...string) *process {
 	t.Helper()
+	p := launchStrace(t, dir, port, options...)
+	p.awaitServing(60 * time.Second)
+	return p
+}
+
+func launchStrace(t testing.TB, dir string, port int, options ...string) *process {
+	t.Helper()
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	args := append([]string{"-D", "-f", "-qqq", "-o", filepath.Join(t.TempDir(), "strace.txt")}, options...)
 	args = append(args, binary(t), "serve", "--data", dir, "--listen", addr)
 	p := startProcess(t, addr, exec.Command("strace", args...))
 	p.dir = dir
-	p.awaitServing(60 * time.Second)
 	return p
 }

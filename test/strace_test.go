@@ -100,14 +100,97 @@ func TestNothingIsAcknowledgedBeforeItsFlush(t *testing.T) {
 			}
 		}
 	})
+	t.Run("many partitions", func(t *testing.T) {
+		createTopic(t, p.addr, "wide", widePartitions)
+		for _, acks := range []int16{-1, 1} {
+			began := time.Now()
+			checkWide(t, dialRaw(t, p.addr), acks, func(n int32, code int16) bool { return code == 0 })
+			if took := time.Since(began); took < flushDelay {
+				t.Errorf("acks=%d: %d partitions were acknowledged after %v, their flush takes %v", acks, widePartitions, took, flushDelay)
+			}
+		}
+	})
 	// That it was these flushes that were held up.
 	content, err := os.ReadFile(trace)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if !strings.Contains(string(content), "syncfs(") {
+		t.Error("strace saw no syncfs")
+	}
 	for _, file := range []string{"slow-0/00000000000000000000.log", "__cluster_metadata-0/00000000000000000000.log"} {
 		if n := strings.Count(string(content), filepath.Join(dir, file)+">"); n < 3 {
 			t.Errorf("strace saw %d flushes of %s", n, file)
+		}
+	}
+}
+
+// widePartitions are so many that they are flushed all at once, with the file system.
+const widePartitions = 40
+
+// checkWide produces to all partitions of the topic "wide" in one request.
+func checkWide(t testing.TB, c *rawConn, acks int16, good func(partition int32, code int16) bool) {
+	t.Helper()
+	req := produceRequest("wide", 0, acks, batch("x"))
+	for n := int32(1); n < widePartitions; n++ {
+		part := req.Topics[0].Partitions[0]
+		part.Partition, part.Records = n, batch("x")
+		req.Topics[0].Partitions = append(req.Topics[0].Partitions, part)
+	}
+	c.send(req)
+	resp, err := receive[*kmsg.ProduceResponse](c, req, 10*time.Second)
+	if err != nil {
+		if good(0, 0) {
+			t.Error(err)
+		}
+		return
+	}
+	for _, part := range resp.Topics[0].Partitions {
+		if !good(part.Partition, part.ErrorCode) {
+			t.Errorf("acks=%d: partition %d was answered with code %d", acks, part.Partition, part.ErrorCode)
+		}
+	}
+}
+
+// TestFailedFlushOfTheFileSystem: the flush of many files at once, and that of what recovery found.
+func TestFailedFlushOfTheFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	p := startBroker(t, dir)
+	createTopic(t, p.addr, "wide", widePartitions)
+	createTopic(t, p.addr, "before", 1)
+	checkWide(t, dialRaw(t, p.addr), -1, func(_ int32, code int16) bool { return code == 0 })
+	p.terminate()
+
+	// A flush of one file that takes a while comes before, so that all others wait for the next together.
+	fails := append(segmentsOf(dir, "before", 1), "-P", dir, "-e", "trace=syncfs,fdatasync",
+		"-e", "inject=fdatasync:delay_enter=500000", "-e", "inject=syncfs:error=EIO")
+	p = straceBroker(t, dir, freePort(t), fails...)
+	delivery := awaitRecord(dialRaw(t, p.addr), topicID(t, p.addr, "wide"), 7, 1)
+	before := dialRaw(t, p.addr)
+	before.send(produceRequest("before", 0, 1, batch("x")))
+	eventually(t, 10*time.Second, "the record before is written and its flush runs", func() error {
+		info, err := os.Stat(filepath.Join(dir, "before-0", "00000000000000000000.log"))
+		if err == nil && info.Size() == 0 {
+			err = errors.New("empty")
+		}
+		return err
+	})
+	checkWide(t, dialRaw(t, p.addr), 1, func(_ int32, code int16) bool { return code == kerr.KafkaStorageError.Code })
+	if err := <-delivery; err == nil {
+		t.Error("a record was delivered, though its flush had failed")
+	}
+	p.awaitRefusal(10 * time.Second)
+	if found := p.offlineLines(); len(found) != 1 || !strings.Contains(found[0], dir) {
+		t.Errorf("want one line that says which directory is offline, got %d:\n%s", len(found), p.log.tail(20))
+	}
+	// What is found after this crash is in the page cache only: a start that can't flush it must not serve it.
+	p = launchStrace(t, dir, freePort(t), fails...)
+	p.awaitRefusal(10*time.Second, "input/output error", dir)
+
+	again := startBroker(t, dir)
+	for n, values := range readTopic(t, again.addr, "wide") {
+		if len(values) != 1 && len(values) != 2 {
+			t.Errorf("partition %d holds %d records, want the acknowledged one and perhaps the other", n, len(values))
 		}
 	}
 }
