@@ -46,8 +46,10 @@ func (l *link) dial() {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		l.Fatal(err)
 	}
-	l.conn, l.in = conn, bufio.NewReaderSize(conn, 1<<16)
+	l.conn, l.in = conn, newReader(conn)
 }
+
+func newReader(conn net.Conn) *bufio.Reader { return bufio.NewReaderSize(conn, 1<<16) }
 
 // send writes a request and does not wait.
 func (l *link) send(req kmsg.Request) {
