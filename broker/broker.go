@@ -56,7 +56,7 @@ type Node struct {
 	log    *slog.Logger
 	fs     vfs.FS
 
-	dirs      []*commitlog.Dir
+	dirs      []*commitlog.Dir // those of log.dirs first
 	meta      *commitlog.Dir // the one of the metadata log
 	clusterID string
 	fresh     bool // formatted by this start
@@ -120,6 +120,7 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	n.build(c.LogLevel)
 	undo = append(undo, func() {
 		n.coord.Close(ctx)
+		_ = n.quorum.Close()
 		// The directories are left as after a crash: what was not flushed is recovered next time.
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
@@ -165,7 +166,8 @@ func (n *Node) openQuorum() (err error) {
 func (n *Node) build(level *slog.LevelVar) {
 	b := n.config
 	n.replicas = replica.New(replica.Options{
-		NodeID: b.NodeID(), Dirs: n.dirs, Broker: b, Log: n.log, OnDirFailure: n.dirFailed,
+		NodeID: b.NodeID(), Dirs: n.dirs[:len(b.LogDirs())], Broker: b, Log: n.log, OnDirFailure: n.dirFailed,
+		MetadataDir: n.separateMeta(),
 	})
 	n.coord = coord.New(coord.Options{
 		NodeID: b.NodeID(), Partitions: n.replicas, Image: n.quorum.Image, CreateTopic: n.createInternalTopic,
@@ -303,14 +305,24 @@ func (n *Node) createInternalTopic(ctx context.Context, name string) error {
 	return nil
 }
 
+// separateMeta is the metadata log's directory if it is none of log.dirs: partitions have no place there.
+func (n *Node) separateMeta() *commitlog.Dir {
+	if len(n.dirs) > len(n.config.LogDirs()) {
+		return n.meta
+	}
+	return nil
+}
+
 // registration tells the cluster about this node.
 func (n *Node) registration() meta.Registration {
 	r := meta.Registration{ID: n.config.NodeID(), Incarnation: kafka.NewUUID(random), Endpoints: n.endpoints()}
 	if rack := n.config.String("broker.rack"); rack != "" {
 		r.Rack = &rack
 	}
-	for _, dir := range n.dirs {
-		r.LogDirs = append(r.LogDirs, dir.ID())
+	for i, dir := range n.dirs {
+		if i < len(n.config.LogDirs()) {
+			r.LogDirs = append(r.LogDirs, dir.ID())
+		}
 		r.Unclean = r.Unclean || !n.fresh && !dir.WasClean()
 	}
 	return r

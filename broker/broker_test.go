@@ -2,11 +2,18 @@ package broker_test
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/raftsman/raftsman/broker"
 )
@@ -66,6 +73,50 @@ func TestOneLogDirectoryOfTwoIsNotMounted(t *testing.T) {
 		t.Errorf("cluster id %s after a restart, was %s", node.ClusterID(), cluster)
 	}
 	stop(t, node)
+}
+
+// TestMetadataLogInADirectoryOfItsOwn: partitions go to log.dirs alone, where Kafka would look for them.
+func TestMetadataLogInADirectoryOfItsOwn(t *testing.T) {
+	data, metadata := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "metadata")
+	properties := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": data, "metadata.log.dir": metadata}
+	for range 2 {
+		node, err := broker.Start(t.Context(), broker.Config{Properties: properties})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, err := kgo.NewClient(kgo.SeedBrokers(node.Addrs()[0].String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		admin := kadm.NewClient(client)
+		created, err := admin.CreateTopic(t.Context(), 4, 1, nil, "t")
+		if err != nil && !errors.Is(created.Err, kerr.TopicAlreadyExists) {
+			t.Fatal(err)
+		}
+		dirs, err := admin.DescribeAllLogDirs(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if paths := slices.Sorted(maps.Keys(dirs[1])); !slices.Equal(paths, []string{data}) {
+			t.Errorf("log directories %v, want %s", paths, data)
+		}
+		client.Close()
+		stop(t, node)
+	}
+	entries, err := os.ReadDir(metadata)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clean := false
+	for _, e := range entries {
+		clean = clean || e.Name() == ".kafka_cleanshutdown"
+		if e.IsDir() && e.Name() != "__cluster_metadata-0" {
+			t.Errorf("%s is in the metadata log's directory", e.Name())
+		}
+	}
+	if !clean {
+		t.Error("the metadata log's directory was not marked as cleanly closed")
+	}
 }
 
 func stop(t *testing.T, node *broker.Node) {

@@ -328,7 +328,7 @@ func (m *Manager) flushRecovered() {
 	}
 	m.recovered = true
 	m.tellStrays()
-	for _, d := range m.dirs {
+	for _, d := range m.allDirs {
 		d.tell()
 		if d.failed() {
 			continue

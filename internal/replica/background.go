@@ -121,7 +121,7 @@ func (p *replica) retain(now time.Time) {
 
 // sweep deletes the files and folders whose time has come.
 func (b *background) sweep(now time.Time) {
-	for _, d := range b.m.dirs {
+	for _, d := range b.m.allDirs {
 		if d.failed() {
 			continue
 		}
@@ -133,7 +133,7 @@ func (b *background) sweep(now time.Time) {
 
 // checkpoint writes the checkpoint files of the directories in which something has changed.
 func (b *background) checkpoint(time.Time) {
-	for _, d := range b.m.dirs {
+	for _, d := range b.m.allDirs {
 		if d.failed() || !d.changed() {
 			continue
 		}

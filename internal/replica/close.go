@@ -35,13 +35,13 @@ func (m *Manager) Close(ctx context.Context) error {
 		}
 	}
 	var failed []error
-	for _, d := range m.dirs {
+	for _, d := range m.allDirs {
 		d.flusher.close()
 	}
 	for _, p := range all {
 		p.resign(kafka.NotLeaderOrFollower)
 	}
-	for _, d := range m.dirs {
+	for _, d := range m.allDirs {
 		if err := d.close(ctx, all); err != nil {
 			failed = append(failed, fmt.Errorf("close log directory %s: %w", d.disk.Path(), err))
 		}

@@ -2,6 +2,7 @@ package replica
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -65,8 +66,8 @@ func (d *logDir) fail(doing string, cause error) {
 	}
 }
 
-// changed tells whether the checkpoint files are behind.
-func (d *logDir) changed() bool { return d.unsaved.Load() }
+// changed tells whether the checkpoint files may be behind. Of the metadata log's own directory nobody tells.
+func (d *logDir) changed() bool { return d.unsaved.Load() || !slices.Contains(d.m.dirs, d) }
 
 // save writes the checkpoint files.
 func (d *logDir) save() error {

@@ -19,6 +19,9 @@ import (
 type Options struct {
 	NodeID kafka.NodeID
 	Dirs   []*commitlog.Dir // opened, in the order of log.dirs; closed by the Manager
+	// MetadataDir is the metadata log's where that is none of Dirs: it is looked after and closed like them, but takes no
+	// partitions. nil otherwise.
+	MetadataDir *commitlog.Dir
 	Broker *config.Broker   // static configuration
 	Log    *slog.Logger
 	Now    func() time.Time // nil: time.Now
@@ -30,7 +33,8 @@ type Options struct {
 // each other.
 type Manager struct {
 	node         kafka.NodeID
-	dirs         []*logDir
+	dirs         []*logDir // for partitions
+	allDirs      []*logDir // these, and the metadata log's if it has one of its own
 	broker       *config.Broker
 	log          *slog.Logger
 	now          func() time.Time
@@ -83,6 +87,10 @@ func New(o Options) *Manager {
 	m.table.Store(&table{byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}})
 	for _, disk := range o.Dirs {
 		m.dirs = append(m.dirs, newLogDir(m, disk))
+	}
+	m.allDirs = m.dirs
+	if o.MetadataDir != nil {
+		m.allDirs = append(m.dirs[:len(m.dirs):len(m.dirs)], newLogDir(m, o.MetadataDir))
 	}
 	m.expiry.m = m
 	m.settings.broker = o.Broker
