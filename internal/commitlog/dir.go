@@ -243,7 +243,7 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	delete(d.settling, tp)
 	d.forget(tp)
 	d.mu.Unlock()
-	doomed := doomedFolder{path: filepath.Join(d.path, deletedFolder(tp, kafka.NewUUID(d.random)))}
+	doomed := doomedFolder{path: filepath.Join(d.path, asideFolder(tp, kafka.NewUUID(d.random), folderDeleteSuffix))}
 	if l != nil {
 		l.closed.Store(true)
 		l.flushMu.Lock() // a flush that runs ends before the files are renamed
@@ -272,6 +272,31 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	defer d.mu.Unlock()
 	d.doomed = append(d.doomed, doomed)
 	return nil
+}
+
+// SetAside renames the folder of a partition that is not open to NAME.UUID-stray, durably, and returns the new name. It is what
+// Kafka does with folders that belong to no topic: what they hold is kept, and nobody opens it.
+func (d *Dir) SetAside(tp kafka.TopicPartition) (folder string, err error) {
+	if err := d.Failed(); err != nil {
+		return "", err
+	}
+	d.mu.Lock()
+	open := d.logs[tp] != nil
+	d.mu.Unlock()
+	if open {
+		return "", fmt.Errorf("set %s aside: it is open", tp)
+	}
+	folder = asideFolder(tp, kafka.NewUUID(d.random), folderStraySuffix)
+	if err := d.fs.Rename(filepath.Join(d.path, tp.String()), filepath.Join(d.path, folder)); err != nil {
+		return "", fmt.Errorf("set %s aside: %w", tp, err)
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return "", d.fail(fmt.Errorf("set %s aside: %w", tp, err))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.forget(tp)
+	return folder, nil
 }
 
 // Log returns an open log.

@@ -427,6 +427,35 @@ func TestWhatIsMissingDoesNotFailTheDirectory(t *testing.T) {
 	}
 }
 
+func TestSetAside(t *testing.T) {
+	fs := vfs.NewMemory()
+	l := newLog(t, fs, smallConfig())
+	d := l.Dir()
+	if _, err := d.SetAside(testTopic); err == nil {
+		t.Error("a log that is open was set aside")
+	}
+	if err := l.Close(testStart); err != nil {
+		t.Fatal(err)
+	}
+	folder, err := d.SetAside(testTopic)
+	if err != nil || !strings.HasPrefix(folder, testTopic.String()+".") || !strings.HasSuffix(folder, "-stray") {
+		t.Errorf("set aside as %q, %v", folder, err)
+	}
+	if found, err := d.Partitions(); err != nil || len(found) != 0 {
+		t.Errorf("partitions %v, %v, want none", found, err)
+	}
+	if err := d.Close(true, 1); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	again := openDir(t, fs)
+	if notes := again.Notes(); len(notes) != 0 {
+		t.Errorf("notes %q, want none", notes)
+	}
+	if _, err := fs.Stat(filepath.Join(testDir, folder)); err != nil {
+		t.Errorf("what was set aside is gone: %v", err)
+	}
+}
+
 func TestEveryLogIsLockedOnce(t *testing.T) {
 	fs := vfs.NewMemory()
 	l := newLog(t, fs, DefaultConfig())

@@ -78,8 +78,9 @@ func cutFolderSuffix(name string) (folder, suffix string) {
 	return name, ""
 }
 
-// deletedFolder is what the folder of a deleted partition is called. The topic is shortened where the name would get too long.
-func deletedFolder(tp kafka.TopicPartition, random kafka.UUID) string {
-	rest := fmt.Sprintf("-%d.%x%s", tp.Partition, random[:], folderDeleteSuffix)
+// asideFolder is what the folder of a partition is called that is deleted or stray. The topic is shortened where the name would
+// get too long.
+func asideFolder(tp kafka.TopicPartition, random kafka.UUID, suffix string) string {
+	rest := fmt.Sprintf("-%d.%x%s", tp.Partition, random[:], suffix)
 	return tp.Topic[:min(len(tp.Topic), folderNameMaxBytes-len(rest))] + rest
 }

@@ -36,7 +36,7 @@ func (m *Manager) Apply(_, now *meta.Image) {
 	if b, ok := now.Broker(m.node); ok {
 		m.brokerEpoch = b.Epoch
 	}
-	brokersChanged := m.settings.update(now, nodeName(m))
+	brokersChanged := m.settings.update(now, m.node)
 	current := m.table.Load()
 	next := change{m: m, image: now, from: current}
 	seen := 0
@@ -308,11 +308,27 @@ func (m *Manager) look() {
 	}
 }
 
-// tellStrays names the folders that belong to no partition of this node. They stay as they are.
-func (m *Manager) tellStrays() {
+// setStraysAside renames the folders that belong to no partition of this node, as Kafka does: a topic was deleted just before
+// the node ended, or the folders are of another node. Under their own names they would have to be recovered by nobody, and no
+// stop could be clean.
+func (m *Manager) setStraysAside() {
 	for _, tp := range slices.SortedFunc(maps.Keys(m.found), compareNames) {
-		m.log.Warn("a partition's folder belongs to no topic that this node has; it is left alone",
-			"directory", m.found[tp].dir.disk.Path(), "folder", tp.String())
+		d := m.found[tp].dir
+		if d.failed() {
+			continue
+		}
+		folder, err := d.disk.SetAside(tp)
+		switch {
+		case err == nil:
+			delete(m.found, tp)
+			m.log.Warn("a partition's folder belongs to no topic that this node has; it is set aside and may be removed",
+				"directory", d.disk.Path(), "folder", tp.String(), "now", folder)
+		case errors.Is(err, commitlog.ErrDiskFailed):
+			d.fail("set "+tp.String()+" aside", err)
+		default:
+			m.log.Error("a partition's folder belongs to no topic that this node has, and can't be renamed; it is left alone",
+				"directory", d.disk.Path(), "folder", tp.String(), "error", err)
+		}
 	}
 }
 
@@ -327,7 +343,7 @@ func (m *Manager) flushRecovered() {
 		return
 	}
 	m.recovered = true
-	m.tellStrays()
+	m.setStraysAside()
 	for _, d := range m.allDirs {
 		d.tell()
 		if d.failed() {

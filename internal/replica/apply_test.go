@@ -82,6 +82,42 @@ func TestTopicMadeAnewWhileTheNodeWasAway(t *testing.T) {
 	w.mustProduce("t", 0, plain("new"))
 }
 
+// TestFolderOfATopicThatIsGone: the node was killed between the end of a topic in the metadata and on the disk. The folder is kept
+// under another name, and does not keep the node from a clean stop.
+func TestFolderOfATopicThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	w.topic("t", 1)
+	w.mustProduce("t", 0, plain("old"))
+	killed, kill := context.WithCancel(context.Background())
+	kill()
+	if err := w.m.Close(killed); err == nil {
+		t.Fatal("the kill was a clean stop")
+	}
+	w.image = meta.NewImage("test")
+	w.start()
+	entries, err := w.fs.ReadDir(w.dirs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var aside []string
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name, "t-0") {
+			aside = append(aside, e.Name)
+		}
+	}
+	if len(aside) != 1 || !strings.HasSuffix(aside[0], "-stray") {
+		t.Errorf("folders %v, want one that is called stray", aside)
+	}
+	if err := w.m.Close(context.Background()); err != nil {
+		t.Errorf("stop: %v, want a clean one", err)
+	}
+	w.start()
+	w.topic("t", 1)
+	if got := w.values("t", 0, 0); len(got) != 0 {
+		t.Errorf("the new topic holds %v of the old one", got)
+	}
+}
+
 func TestTopicMadeAnewInOneStep(t *testing.T) {
 	w := newWorld(t)
 	old := w.topic("t", 1)
