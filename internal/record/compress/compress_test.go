@@ -8,7 +8,10 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
@@ -395,27 +398,90 @@ func TestClaimsGetNoMemory(t *testing.T) {
 	}
 }
 
-func TestMemoryTellsOfWindowsAndBlocks(t *testing.T) {
+func TestLargeReadersAreTold(t *testing.T) {
 	small, err := Append(nil, text(1000), Spec{Codec: Zstd})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		name        string
-		codec       Codec
-		payload     []byte
-		least, most int64
+		name    string
+		codec   Codec
+		payload []byte
+		held    int64
 	}{
-		{"gzip", Gzip, bomb(t, Gzip, 1<<30), 0, 0},
-		{"a small zstd frame", Zstd, small, 0, 1 << 20},
-		{"a zstd bomb", Zstd, bomb(t, Zstd, 1<<30), WindowMax, WindowMax},
-		{"a raw snappy block", Snappy, s2.EncodeSnappy(nil, text(500_000)), 500_000, 500_000},
-		{"xerial blocks", Snappy, bomb(t, Snappy, 1<<20), xerialBlock, xerialBlock},
+		{"gzip", Gzip, bomb(t, Gzip, 1<<30), 0},
+		{"a small zstd frame", Zstd, small, 0},
+		{"a zstd bomb", Zstd, bomb(t, Zstd, 1<<30), WindowMax},
+		{"a raw snappy block", Snappy, s2.EncodeSnappy(nil, text(500_000)), 0},
+		{"a large raw snappy block", Snappy, s2.EncodeSnappy(nil, text(20_000_000)), 20_000_000},
+		{"xerial blocks", Snappy, bomb(t, Snappy, 100<<20), 0},
 	} {
-		if got := Memory(c.codec, c.payload, 256<<20); got < c.least || got > c.most {
-			t.Errorf("%s: %d, want %d to %d", c.name, got, c.least, c.most)
+		r, err := NewReader(c.codec, c.payload, 256<<20)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if r.held != c.held || large.used != c.held {
+			t.Errorf("%s: counted with %d bytes, %d in use; want %d", c.name, r.held, large.used, c.held)
+		}
+		r.Close()
+		if large.used != 0 {
+			t.Errorf("%s: %d bytes in use after Close", c.name, large.used)
 		}
 	}
+}
+
+// TestLargeReadersWaitForEachOther: however many want a window of 128 MiB, one has it at a time, and all get it.
+func TestLargeReadersWaitForEachOther(t *testing.T) {
+	payload := bomb(t, Zstd, 200<<20)
+	used := allocated(func() {
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				r, err := NewReader(Zstd, payload, 256<<20)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer r.Close()
+				if n, err := io.Copy(io.Discard, r); err != nil || n < 200<<20 {
+					t.Errorf("%d bytes, %v", n, err)
+				}
+			})
+		}
+		all.Wait()
+	})
+	if used > 3*WindowMax {
+		t.Errorf("%d bytes allocated for eight windows of %d, one after the other", used, WindowMax)
+	}
+	t.Logf("%d bytes allocated", used)
+}
+
+func TestGateLetsInWhatFits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(10)
+		g.enter(25) // nobody is there
+		var in atomic.Int32
+		for range 3 {
+			go func() {
+				g.enter(4)
+				in.Add(1)
+			}()
+		}
+		synctest.Wait()
+		if n := in.Load(); n != 0 {
+			t.Errorf("%d are in beside one that takes all", n)
+		}
+		g.leave(25)
+		synctest.Wait()
+		if n := in.Load(); n != 2 {
+			t.Errorf("%d of 4 bytes are in, want 2 in 10 bytes", n)
+		}
+		g.leave(4)
+		synctest.Wait()
+		if n := in.Load(); n != 3 {
+			t.Errorf("%d have been in, want all 3", n)
+		}
+	})
 }
 
 func TestNamesOfCodecs(t *testing.T) {

@@ -43,3 +43,5 @@ func (s *gzipSource) next(int64) ([]byte, error) {
 
 func (s *gzipSource) release()   { s.in.Reset(nil) }
 func (s *gzipSource) keep() bool { return s.decoder != nil }
+
+func (s *gzipSource) memory() int64 { return 0 }

@@ -112,6 +112,8 @@ func (s *lz4Source) release() {
 
 func (s *lz4Source) keep() bool { return true }
 
+func (s *lz4Source) memory() int64 { return 0 }
+
 // xxh32 is the 32-bit xxHash with seed 0, which lz4 frames use.
 func xxh32(b []byte) uint32 {
 	const (

@@ -15,6 +15,7 @@ type source interface {
 	next(max int64) ([]byte, error)
 	release() // forgets the payload; what it keeps may be used again
 	keep() bool
+	memory() int64 // the largest buffer that reading the payload takes, where it may take a large one
 }
 
 // Reader streams what a compressed payload holds, in pieces of the decoder's own size and in memory that does not grow with
@@ -26,6 +27,7 @@ type Reader struct {
 	limit  int64
 	err    error  // sticky
 	rest   []byte // of the last piece, for Read
+	held   int64  // of what large readers may hold; 0 for a small one
 
 	// Carry is scratch space that travels with a pooled reader: whoever holds the reader may use it.
 	Carry []byte
@@ -46,6 +48,19 @@ func NewReader(c Codec, payload []byte, limit int64) (*Reader, error) {
 	if r == nil {
 		r = &Reader{codec: c, source: newSource(c)}
 	}
+	r, err := r.begin(payload, limit)
+	if err != nil {
+		return nil, err
+	}
+	if memory := r.source.memory(); memory >= largeBytes {
+		r.Close()
+		return newLarge(c, payload, limit, memory)
+	}
+	return r, nil
+}
+
+// begin makes the reader one of the payload, or closes it.
+func (r *Reader) begin(payload []byte, limit int64) (*Reader, error) {
 	r.limit, r.left, r.err, r.rest = limit, limit, nil, nil
 	if err := r.source.reset(payload, limit); err != nil {
 		if errors.Is(err, io.EOF) {
@@ -127,6 +142,12 @@ func (r *Reader) Close() {
 	if cap(r.Carry) > carryKept {
 		r.Carry = nil
 	}
+	if r.held > 0 {
+		large.leave(r.held)
+		r.held = 0
+		largeReaders[r.codec].Put(r)
+		return
+	}
 	if r.source.keep() {
 		readers[r.codec].Put(r)
 	}
@@ -164,3 +185,5 @@ func (s *plainSource) next(int64) ([]byte, error) {
 
 func (s *plainSource) release()   { s.payload = nil }
 func (s *plainSource) keep() bool { return true }
+
+func (s *plainSource) memory() int64 { return 0 }

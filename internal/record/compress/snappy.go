@@ -98,6 +98,24 @@ func (s *snappySource) release() {
 
 func (s *snappySource) keep() bool { return true }
 
+// memory is the largest block that the payload claims.
+func (s *snappySource) memory() int64 {
+	if len(s.in)*snappyRatio < largeBytes {
+		return 0
+	}
+	walk, largest := snappySource{in: s.in, raw: s.raw}, 0
+	for len(walk.in) > 0 {
+		packed, err := walk.cut()
+		if err != nil {
+			break
+		}
+		if size, err := s2.DecodedLen(packed); err == nil && size <= snappyRatio*len(packed) {
+			largest = max(largest, size)
+		}
+	}
+	return int64(largest)
+}
+
 // mayRepeat tells whether the block has two bytes in a row that could be S2's repeat code. Our decoder reads S2, and would let a
 // block pass that no snappy reader takes; few blocks have such bytes, so few are looked at in full.
 func mayRepeat(block []byte) bool {
@@ -168,23 +186,4 @@ func appendXerialHeader(dst []byte) []byte {
 	dst = append(dst, xerialMagic[:]...)
 	dst = binary.BigEndian.AppendUint32(dst, 1)
 	return binary.BigEndian.AppendUint32(dst, 1)
-}
-
-// snappyMemory is the largest block that the payload claims.
-func snappyMemory(payload []byte) int64 {
-	var s snappySource
-	largest := 0
-	if s.reset(payload, 0) != nil {
-		return 0
-	}
-	for len(s.in) > 0 {
-		packed, err := s.cut()
-		if err != nil {
-			break
-		}
-		if size, err := s2.DecodedLen(packed); err == nil && size <= snappyRatio*len(packed) {
-			largest = max(largest, size)
-		}
-	}
-	return int64(largest)
 }

@@ -166,7 +166,14 @@ func (s *zstdSource) release() {
 }
 
 func (s *zstdSource) keep() bool {
-	return s.decoder != nil && s.window <= zstdKeptWindow && cap(s.whole) <= 2*zstdWholeMax
+	return s.decoder != nil && cap(s.whole) <= 2*zstdWholeMax
+}
+
+func (s *zstdSource) memory() int64 {
+	if !s.stream {
+		return 0
+	}
+	return int64(s.window)
 }
 
 // patchedReader reads a borrowed payload in which some frames' window bytes are replaced.
@@ -208,19 +215,4 @@ func (p *patchedReader) Read(to []byte) (int, error) {
 	}
 	p.at += n
 	return n, err
-}
-
-// Memory returns how much a reader of the payload with that limit may hold beyond fixed buffers of about 100 KiB: zstd's window, or the
-// largest snappy block. Who has a budget charges it before reading.
-func Memory(c Codec, payload []byte, limit int64) int64 {
-	switch c {
-	case Zstd:
-		var s zstdSource
-		if bound, err := s.survey(payload, limit); err == nil {
-			return min(bound, max(zstdWholeMax, int64(s.window)))
-		}
-	case Snappy:
-		return min(limit, snappyMemory(payload))
-	}
-	return 0
 }
