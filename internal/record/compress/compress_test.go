@@ -443,8 +443,8 @@ func TestLargeReadersWaitForEachOther(t *testing.T) {
 					return
 				}
 				defer r.Close()
-				if n, err := io.Copy(io.Discard, r); err != nil || n < 200<<20 {
-					t.Errorf("%d bytes, %v", n, err)
+				if _, err := io.CopyN(io.Discard, r, 1<<20); err != nil {
+					t.Error(err)
 				}
 			})
 		}

@@ -143,9 +143,10 @@ func (r *Reader) Close() {
 		r.Carry = nil
 	}
 	if r.held > 0 {
-		large.leave(r.held)
+		held := r.held
 		r.held = 0
-		largeReaders[r.codec].Put(r)
+		large.put(r)
+		large.leave(held)
 		return
 	}
 	if r.source.keep() {
