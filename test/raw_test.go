@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/snappy"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -125,3 +126,6 @@ func produceRequest(topic string, partition int32, acks int16, records []byte) *
 	req.Topics = append(req.Topics, to)
 	return req
 }
+
+// snappyBlock is a block of snappy.
+func snappyBlock(b []byte) []byte { return snappy.Encode(nil, b) }
