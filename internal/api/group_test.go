@@ -323,6 +323,20 @@ func TestOffsetsOfADeletedTopicAreNotTheNewOnes(t *testing.T) {
 		if got := n.stored("g", "t", id, version); got[0] != -1 {
 			t.Errorf("v%d: the new topic begins at the old one's offset %d", version, got[0])
 		}
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.SetVersion(version)
+		req.Groups = append(req.Groups, kmsg.OffsetFetchRequestGroup{Group: "g", MemberEpoch: -1})
+		if all := n.call(req).(*kmsg.OffsetFetchResponse).Groups[0].Topics; len(all) != 0 {
+			t.Errorf("v%d: all offsets: %+v, want none", version, all)
+		}
+	}
+	for version := int16(2); version <= 7; version++ {
+		req := kmsg.NewPtrOffsetFetchRequest()
+		req.SetVersion(version)
+		req.Group = "g"
+		if all := n.call(req).(*kmsg.OffsetFetchResponse).Topics; len(all) != 0 {
+			t.Errorf("v%d: all offsets: %+v, want none", version, all)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -77,7 +78,7 @@ func (f *groupFetch) answer(r *group.FetchReply) {
 		return
 	}
 	if f.req.Topics == nil {
-		for _, t := range r.Topics {
+		for _, t := range ofPresentTopics(f.image, r.Topics) {
 			f.add(t)
 		}
 		return
@@ -91,6 +92,22 @@ func (f *groupFetch) answer(r *group.FetchReply) {
 		f.add(r.Topics[0])
 		r.Topics = r.Topics[1:]
 	}
+}
+
+// ofPresentTopics leaves out what was committed in topics whose name is another topic's now: as when it is asked for by name, it
+// means nothing there. It is still stored when the node was killed before the coordinator heard of the deletion.
+func ofPresentTopics(image *meta.Image, all []group.FetchedTopic) []group.FetchedTopic {
+	var present []group.FetchedTopic
+	for _, t := range all {
+		topic, known := image.Topic(t.Topic)
+		t.Partitions = slices.DeleteFunc(t.Partitions, func(p group.FetchedPartition) bool {
+			return known && !p.TopicID.IsZero() && p.TopicID != topic.ID
+		})
+		if len(t.Partitions) > 0 {
+			present = append(present, t)
+		}
+	}
+	return present
 }
 
 // add appends one topic. By id, one that is no more is left out: it has no id to be named by.
@@ -146,6 +163,9 @@ func (a *API) offsetFetchOne(c call, req *kmsg.OffsetFetchRequest) {
 		resp.ErrorCode = int16(fetched.Code)
 		if fetched.Code != kafka.None && c.Version < 2 {
 			fetched.Topics = failedOffsets(fetch.Topics, fetched.Code) // there is no code for all
+		}
+		if req.Topics == nil {
+			fetched.Topics = ofPresentTopics(image, fetched.Topics)
 		}
 		for _, t := range fetched.Topics {
 			topic := kmsg.NewOffsetFetchResponseTopic()
