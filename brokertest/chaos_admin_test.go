@@ -121,6 +121,7 @@ func (k *worker) deleteRecords(t *topic) {
 	if p.LowWatermark < to {
 		k.fault("%s: DeleteRecords to %d answered %d", k.name, to, p.LowWatermark)
 	}
+	k.ledger.promised(at, p.LowWatermark)
 	k.ledger.told(k.name+" (DeleteRecords)", at, before, marks{high: -1, start: p.LowWatermark, epoch: -1})
 }
 
@@ -195,6 +196,7 @@ func (k *worker) setting(topic, name string) (string, bool) {
 func (k *worker) churn(name string) {
 	for round := 0; k.running(); round++ {
 		if t := k.churnCreate(name); t != nil {
+			k.churnOffset(t)
 			k.churnUse(t, round)
 			k.churnDelete(t)
 		}
@@ -247,6 +249,14 @@ func (k *worker) lookTopic(name string) *topic {
 		return t
 	}
 	return nil
+}
+
+// churnOffset commits an offset in a topic that is new: nothing may be left of the topics that had its name before.
+func (k *worker) churnOffset(t *topic) {
+	o := &keeper{worker: k, group: "of " + t.name, topic: t, values: map[place][]int64{t.place(0): {-1}}}
+	o.check()
+	o.commit(t.place(0), o.r.Int64N(1000))
+	o.check()
 }
 
 // churnUse writes to a topic and reads it.

@@ -42,7 +42,7 @@ func (l *ledger) committed(group string, p place, offset int64) {
 func (l *ledger) foundCommit(who, group string, p place, floor, offset int64) {
 	if offset < floor {
 		l.mu.Lock()
-		l.fault("%s: group %s has committed offset %d of partition %d, and had %d before", who, group, offset, p.index, floor)
+		l.fault("%s: group %s has committed offset %d of %s, and had %d before", who, group, offset, p, floor)
 		l.mu.Unlock()
 	}
 	if offset >= 0 {
@@ -78,7 +78,7 @@ func (l *ledger) owns(group string, generation int32, member string, places []pl
 	}
 	for _, p := range places {
 		if other, ok := g.owners[generation][p]; ok && other != member {
-			l.fault("group %s, generation %d: partition %d belongs to %s and to %s", group, generation, p.index, other, member)
+			l.fault("group %s, generation %d: %s belongs to %s and to %s", group, generation, p, other, member)
 		}
 		g.owners[generation][p] = member
 	}

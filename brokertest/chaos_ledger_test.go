@@ -1,6 +1,7 @@
 package brokertest_test
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -20,8 +21,11 @@ type ledger struct {
 // place is one partition of one topic in its life from create to delete.
 type place struct {
 	topic [16]byte
+	name  string
 	index int32
 }
+
+func (p place) String() string { return fmt.Sprintf("%s-%d", p.name, p.index) }
 
 // sent is a record on its way.
 type sent struct {
@@ -39,6 +43,7 @@ type story struct {
 	at    map[string]int64 // where each record is
 	known marks
 	asked int64 // the greatest offset up to which somebody wanted records deleted
+	kept  int64 // the greatest log start that DeleteRecords promised
 	// expires says that retention takes records away.
 	expires bool
 	gone    bool // the topic was deleted, or somebody is about to
@@ -105,7 +110,7 @@ func (l *ledger) refused(ids ...string) {
 		l.sent[id].refused = true
 		for p, s := range l.parts {
 			if at, ok := s.at[id]; ok {
-				l.fault("record %s was refused, and is at offset %d of partition %d", id, at, p.index)
+				l.fault("record %s was refused, and is at offset %d of %s", id, at, p)
 			}
 		}
 	}
@@ -118,12 +123,12 @@ func (l *ledger) read(who string, p place, offset int64, f fact) {
 	s := l.sent[f.id]
 	switch {
 	case s == nil:
-		l.fault("%s: offset %d of partition %d holds %q, which nobody sent", who, offset, p.index, f.id)
+		l.fault("%s: offset %d of %s holds %q, which nobody sent", who, offset, p, f.id)
 		return
 	case s.hash != f.hash:
-		l.fault("%s: record %s at offset %d of partition %d is not as it was sent", who, f.id, offset, p.index)
+		l.fault("%s: record %s at offset %d of %s is not as it was sent", who, f.id, offset, p)
 	case s.refused:
-		l.fault("%s: record %s at offset %d of partition %d was refused", who, f.id, offset, p.index)
+		l.fault("%s: record %s at offset %d of %s was refused", who, f.id, offset, p)
 	}
 	l.learn(p, offset, f, who)
 }
@@ -135,16 +140,16 @@ func (l *ledger) learn(p place, offset int64, f fact, who string) {
 	switch {
 	case !ok:
 	case known.id != f.id:
-		l.fault("%s: offset %d of partition %d is record %s, and was %s before", who, offset, p.index, f.id, known.id)
+		l.fault("%s: offset %d of %s is record %s, and was %s before", who, offset, p, f.id, known.id)
 		return
 	case known.epoch >= 0 && f.epoch >= 0 && known != f:
-		l.fault("%s: offset %d of partition %d is %+v, and was %+v before", who, offset, p.index, f, known)
+		l.fault("%s: offset %d of %s is %+v, and was %+v before", who, offset, p, f, known)
 		return
 	case known.epoch >= 0:
 		f = known
 	}
 	if at, ok := s.at[f.id]; ok && at != offset && !l.sent[f.id].repeats {
-		l.fault("%s: record %s is at offsets %d and %d of partition %d", who, f.id, at, offset, p.index)
+		l.fault("%s: record %s is at offsets %d and %d of %s", who, f.id, at, offset, p)
 	}
 	s.facts[offset] = f
 	s.at[f.id] = offset
@@ -166,17 +171,17 @@ func (l *ledger) told(who string, p place, before, now marks) {
 	defer l.mu.Unlock()
 	s := l.story(p)
 	if now.high >= 0 && now.high < before.high {
-		l.fault("%s: high watermark of partition %d is %d after %d", who, p.index, now.high, before.high)
+		l.fault("%s: high watermark of %s is %d after %d", who, p, now.high, before.high)
 	}
-	sameDisk := !s.expires || before.crashes == s.known.crashes
+	sameDisk := before.crashes == s.known.crashes
 	if now.start >= 0 && now.start < before.start && sameDisk {
-		l.fault("%s: log start of partition %d is %d after %d", who, p.index, now.start, before.start)
+		l.fault("%s: log start of %s is %d after %d", who, p, now.start, before.start)
 	}
 	if now.start > s.asked && !s.expires {
-		l.fault("%s: log start of partition %d is %d, though nobody wanted more than the records before %d deleted", who, p.index, now.start, s.asked)
+		l.fault("%s: log start of %s is %d, though nobody wanted more than the records before %d deleted", who, p, now.start, s.asked)
 	}
 	if now.epoch >= 0 && now.epoch < before.epoch {
-		l.fault("%s: leader epoch of partition %d is %d after %d", who, p.index, now.epoch, before.epoch)
+		l.fault("%s: leader epoch of %s is %d after %d", who, p, now.epoch, before.epoch)
 	}
 	s.known.high, s.known.epoch = max(s.known.high, now.high), max(s.known.epoch, now.epoch)
 	if sameDisk {
@@ -216,16 +221,22 @@ func (l *ledger) mayLackStart(p place) bool {
 	return s.expires || s.asked > 0
 }
 
-// crashed is told of a power cut. What retention had removed may be back: only the segments' names tell, and they were not
-// flushed. What DeleteRecords promised stays.
+// promised is told what DeleteRecords answered.
+func (l *ledger) promised(p place, start int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.story(p)
+	s.kept = max(s.kept, start)
+}
+
+// crashed is told of a power cut or a kill. What retention had removed may be back, as nothing about that was flushed; what
+// DeleteRecords promised stays.
 func (l *ledger) crashed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range l.parts {
 		s.known.crashes++
-		if s.expires {
-			s.known.start = 0
-		}
+		s.known.start = s.kept
 	}
 }
 
@@ -248,7 +259,7 @@ func (l *ledger) finish(p place, start, end int64) (records int) {
 	defer l.mu.Unlock()
 	s := l.story(p)
 	if start > s.asked && !s.expires {
-		l.fault("partition %d begins at %d, and only records before %d were to be deleted", p.index, start, s.asked)
+		l.fault("%s begins at %d, and only records before %d were to be deleted", p, start, s.asked)
 	}
 	last := map[string]int{}
 	epoch := int32(-1)
@@ -256,25 +267,25 @@ func (l *ledger) finish(p place, start, end int64) (records int) {
 	for _, offset := range offsets {
 		f := s.facts[offset]
 		if offset >= end {
-			l.fault("record %s of partition %d was at offset %d, and the log ends at %d", f.id, p.index, offset, end)
+			l.fault("record %s of %s was at offset %d, and the log ends at %d", f.id, p, offset, end)
 			continue
 		}
 		if offset >= start && f.epoch < 0 {
-			l.fault("record %s was acknowledged at offset %d of partition %d, and nobody could read it", f.id, offset, p.index)
+			l.fault("record %s was acknowledged at offset %d of %s, and nobody could read it", f.id, offset, p)
 		}
 		if f.epoch >= 0 && f.epoch < epoch {
-			l.fault("offset %d of partition %d has leader epoch %d after %d", offset, p.index, f.epoch, epoch)
+			l.fault("offset %d of %s has leader epoch %d after %d", offset, p, f.epoch, epoch)
 		}
 		epoch = max(epoch, f.epoch)
 		from := l.sent[f.id]
 		if number, ok := last[from.producer]; ok && number >= from.number && !from.repeats {
-			l.fault("record %d of producer %s is at offset %d of partition %d, behind its record %d", from.number, from.producer, offset, p.index, number)
+			l.fault("record %d of producer %s is at offset %d of %s, behind its record %d", from.number, from.producer, offset, p, number)
 		}
 		last[from.producer] = from.number
 	}
 	for offset := start; offset < end; offset++ {
 		if _, ok := s.facts[offset]; !ok {
-			l.fault("offset %d of partition %d was not read, between %d and %d", offset, p.index, start, end)
+			l.fault("offset %d of %s was not read, between %d and %d", offset, p, start, end)
 			break
 		}
 	}

@@ -302,7 +302,7 @@ func (m *member) commit() bool {
 			if !m.belongs("OffsetCommit", p.ErrorCode) {
 				return false
 			}
-			at := place{req.Topics[i].TopicID, p.Partition}
+			at := place{req.Topics[i].TopicID, req.Topics[i].Topic, p.Partition}
 			m.ledger.commitAccepted(m.group, m.id, m.generation, latest)
 			m.ledger.committed(m.group, at, m.positions[at])
 		}

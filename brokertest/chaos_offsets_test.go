@@ -1,7 +1,6 @@
 package brokertest_test
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -137,19 +136,23 @@ func (o *keeper) check() {
 			value = v
 		}
 		if !slices.Contains(o.possible(at), value) {
-			o.fault("%s: group %s has offset %d of partition %d, want one of %v", o.name, o.group, value, at.index, o.possible(at))
+			o.fault("%s: group %s has offset %d of %s, want one of %v", o.name, o.group, value, at, o.possible(at))
 		}
 		o.values[at] = []int64{value}
 	}
 	for at, value := range found {
 		if _, ok := o.values[at]; !ok && value >= 0 {
-			o.fault("%s: group %s has offset %d of partition %d, which nobody committed", o.name, o.group, value, at.index)
+			o.fault("%s: group %s has offset %d of %s, which nobody committed", o.name, o.group, value, at)
 		}
 	}
 }
 
-// namedGroups checks that the broker lists and describes a group as it should after all that happened.
-func (k *worker) describes(group string) {
+// describes checks how the broker describes a group after all that happened. It may only be unknown if it has no offsets.
+func (k *worker) describes(group string, topics []*topic) {
+	found, ok := k.committed(group, topics)
+	if !ok {
+		return
+	}
 	req := kmsg.NewPtrDescribeGroupsRequest()
 	req.Version = 5
 	req.Groups = []string{group}
@@ -158,7 +161,11 @@ func (k *worker) describes(group string) {
 		return
 	}
 	g := resp.(*kmsg.DescribeGroupsResponse).Groups[0]
-	if g.ErrorCode != 0 || g.State != "Empty" && g.State != "Stable" && g.State != "PreparingRebalance" && g.State != "CompletingRebalance" {
-		k.unexpected(fmt.Sprintf("DescribeGroups of %s: state %q", group, g.State), g.ErrorCode)
+	states := []string{"Empty", "Stable", "PreparingRebalance", "CompletingRebalance"}
+	if len(found) == 0 {
+		states = append(states, "Dead")
+	}
+	if g.ErrorCode != 0 || !slices.Contains(states, g.State) {
+		k.fault("%s: group %s with %d committed offsets is described as %q, error %d", k.name, group, len(found), g.State, g.ErrorCode)
 	}
 }

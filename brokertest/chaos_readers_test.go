@@ -142,12 +142,12 @@ func (k *worker) records(who string, at place, position, high int64, bytes []byt
 		}
 		bytes = rest
 		if err := b.Check(); err != nil {
-			k.fault("%s: partition %d at %d: %v", who, at.index, position, err)
+			k.fault("%s: %s at %d: %v", who, at, position, err)
 			return position
 		}
 		for r, err := range b.Records(1 << 30) {
 			if err != nil {
-				k.fault("%s: partition %d at %d: %v", who, at.index, position, err)
+				k.fault("%s: %s at %d: %v", who, at, position, err)
 				return position
 			}
 			offset := int64(r.Offset)
@@ -155,10 +155,10 @@ func (k *worker) records(who string, at place, position, high int64, bytes []byt
 				continue
 			}
 			if offset > position {
-				k.fault("%s: partition %d: offset %d after %d", who, at.index, offset, position-1)
+				k.fault("%s: %s: offset %d after %d", who, at, offset, position-1)
 			}
 			if offset >= high {
-				k.fault("%s: partition %d: offset %d, high watermark %d", who, at.index, offset, high)
+				k.fault("%s: %s: offset %d, high watermark %d", who, at, offset, high)
 			}
 			k.ledger.read(who, at, offset, fact{nameOf(r.Value), recordHash(r.Key, r.Value, r.Headers), int32(b.LeaderEpoch()), r.TimestampMs})
 			position = offset + 1
@@ -221,7 +221,7 @@ func (e *eye) lookUp() {
 	case 2:
 		ms := time.Now().UnixMilli() - e.r.Int64N(3000)
 		if offset, found, _ := e.listOffset(t, at, ms); offset >= 0 && found < ms {
-			e.fault("%s: offset %d of partition %d has time %d, asked for the first not before %d", who, offset, at.index, found, ms)
+			e.fault("%s: offset %d of %s has time %d, asked for the first not before %d", who, offset, at, found, ms)
 		}
 	case 3:
 		req := kmsg.NewPtrMetadataRequest()
@@ -274,7 +274,7 @@ func (k *worker) readAll(t *topic, at place) (start, end int64) {
 			}
 		}
 		if next == position {
-			k.fault("%s: partition %d of %s at %d of %d: error %d, no records", who, at.index, t.name, position, end, p.ErrorCode)
+			k.fault("%s: %s at %d of %d: error %d, no records", who, at, position, end, p.ErrorCode)
 			return start, end
 		}
 		position = next

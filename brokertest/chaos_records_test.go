@@ -26,7 +26,7 @@ type topic struct {
 	expires    bool // retention
 }
 
-func (t *topic) place(index int32) place { return place{t.id, index} }
+func (t *topic) place(index int32) place { return place{t.id, t.name, index} }
 
 // chaosRecord is one record as sent, before it is known to the ledger.
 type chaosRecord struct {

@@ -106,7 +106,7 @@ func (w *world) settle(all, lasting []*topic) {
 	k := w.newWorker("settle", ctx)
 	defer k.hangUp()
 	for _, group := range []string{"raw", "franz"} {
-		k.describes(group)
+		k.describes(group, lasting)
 	}
 	k.catchUp("raw", lasting)
 	records := 0
