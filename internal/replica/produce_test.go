@@ -361,6 +361,7 @@ func TestFailedFlushTakesTheDirectoryOffline(t *testing.T) {
 			if offline == 0 || offline == len(parts) {
 				t.Fatalf("%d of %d partitions were in the bad directory, want some", offline, len(parts))
 			}
+			answer(t, w.falls) // told when all partitions have been
 			tried := failures.Load()
 			w.fs.set(nil)
 			w.m.dirs[0].flusher.add(mustFind(t, w, "t", 0))

@@ -134,6 +134,8 @@ type world struct {
 
 	mu   sync.Mutex
 	fell []string // directories that went offline
+
+	falls chan struct{} // a value for each of them
 }
 
 type lockedBuffer struct {
@@ -158,7 +160,7 @@ const testNode kafka.NodeID = 1
 // newWorld starts a Manager in memory; settings are pairs of name=value for the broker, among them dirs=N.
 func newWorld(t testing.TB, settings ...string) *world {
 	t.Helper()
-	w := &world{TB: t, fs: &gateFS{FS: vfs.NewMemory()}, props: map[string]string{"node.id": "1"}, log: &lockedBuffer{}}
+	w := &world{TB: t, fs: &gateFS{FS: vfs.NewMemory()}, props: map[string]string{"node.id": "1"}, log: &lockedBuffer{}, falls: make(chan struct{}, 16)}
 	dirs := 1
 	for _, s := range settings {
 		name, value, _ := strings.Cut(s, "=")
@@ -213,6 +215,10 @@ func (w *world) start() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.fell = append(w.fell, fmt.Sprintf("%s left=%d", path, left))
+			select {
+			case w.falls <- struct{}{}:
+			default: // nobody waits for it
+			}
 		},
 	})
 	w.m.Apply(meta.NewImage("test"), w.image)
