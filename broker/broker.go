@@ -57,7 +57,7 @@ type Node struct {
 	fs     vfs.FS
 
 	dirs      []*commitlog.Dir // those of log.dirs first
-	meta      *commitlog.Dir // the one of the metadata log
+	meta      *commitlog.Dir   // the one of the metadata log
 	clusterID string
 	fresh     bool // formatted by this start
 
@@ -179,6 +179,7 @@ func (n *Node) build(level *slog.LevelVar) {
 	})
 	n.quorum.Watch(n.replicas.Apply)
 	n.quorum.Watch(n.coord.Apply)
+	n.quorum.Watch(n.limitConnections)
 	handler := api.New(n.log)
 	handler.NodeID = b.NodeID()
 	handler.Config = b

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,6 +117,36 @@ func TestMetadataLogInADirectoryOfItsOwn(t *testing.T) {
 	}
 	if !clean {
 		t.Error("the metadata log's directory was not marked as cleanly closed")
+	}
+}
+
+// TestConnectionLimitsMayChange while the node runs, as the table of configurations says.
+func TestConnectionLimitsMayChange(t *testing.T) {
+	node, err := broker.Start(t.Context(), broker.Config{Memory: true, Properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, node)
+	client, err := kgo.NewClient(kgo.SeedBrokers(node.Addrs()[0].String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	one := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.connections.per.ip", Value: new("1")}}
+	answers, err := kadm.NewClient(client).AlterBrokerConfigs(t.Context(), one)
+	if err != nil || len(answers) != 1 || answers[0].Err != nil {
+		t.Fatalf("alter: %v, %v", answers, err)
+	}
+	conn, err := net.Dial("tcp", node.Addrs()[0].String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a second connection was taken where one is allowed: %v", err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -91,25 +92,37 @@ func (n *Node) endpoints() []meta.Endpoint {
 
 func serverConfig(b *config.Broker, log *slog.Logger) server.Config {
 	c := server.Config{
-		RequestBytesMax:     b.Int("socket.request.max.bytes"),
-		IdleMax:             b.Duration("connections.max.idle.ms"),
-		ConnectionsMax:      b.Int("max.connections"),
-		ConnectionsPerIPMax: b.Int("max.connections.per.ip"),
-		ConnectionsPerIP:    map[netip.Addr]int{},
-		BudgetBytes:         b.Int64("raftsman.requests.memory.bytes.max"),
-		DecodedBytesMax:     b.Int64("raftsman.request.decoded.bytes.max"),
-		FrameTimeout:        b.Duration("raftsman.frame.timeout.ms"),
-		WriteTimeout:        b.Duration("raftsman.write.timeout.ms"),
-		Log:                 log,
-	}
-	if c.ConnectionsPerIPMax == 0 {
-		c.ConnectionsPerIPMax = -1 // nobody but the overrides
+		RequestBytesMax: b.Int("socket.request.max.bytes"),
+		IdleMax:         b.Duration("connections.max.idle.ms"),
+		Limits:          connectionLimits(b),
+		BudgetBytes:     b.Int64("raftsman.requests.memory.bytes.max"),
+		DecodedBytesMax: b.Int64("raftsman.request.decoded.bytes.max"),
+		FrameTimeout:    b.Duration("raftsman.frame.timeout.ms"),
+		WriteTimeout:    b.Duration("raftsman.write.timeout.ms"),
+		Log:             log,
 	}
 	if b.IsSet("socket.send.buffer.bytes") {
 		c.SendBufferBytes = b.Int("socket.send.buffer.bytes")
 	}
 	if b.IsSet("socket.receive.buffer.bytes") {
 		c.ReceiveBufferBytes = b.Int("socket.receive.buffer.bytes")
+	}
+	return c
+}
+
+// limitConnections takes over limits that the metadata sets while the node runs.
+func (n *Node) limitConnections(old, now *meta.Image) {
+	wereAll, wereOwn := old.BrokerConfig(n.config.NodeID())
+	all, own := now.BrokerConfig(n.config.NodeID())
+	if !maps.Equal(wereAll, all) || !maps.Equal(wereOwn, own) {
+		n.server.SetLimits(connectionLimits(n.config.With(config.Dynamic{Cluster: all, Node: own})))
+	}
+}
+
+func connectionLimits(b *config.Broker) server.Limits {
+	l := server.Limits{Connections: b.Int("max.connections"), PerIP: b.Int("max.connections.per.ip"), ByIP: map[netip.Addr]int{}}
+	if l.PerIP == 0 {
+		l.PerIP = -1 // nobody but the overrides
 	}
 	for _, item := range strings.Split(b.String("max.connections.per.ip.overrides"), ",") {
 		colon := strings.LastIndexByte(item, ':') // the last: IPv6 has more
@@ -121,10 +134,10 @@ func serverConfig(b *config.Broker, log *slog.Logger) server.Config {
 			continue
 		}
 		for _, ip := range addresses(strings.Trim(item[:colon], " []")) {
-			c.ConnectionsPerIP[ip] = count
+			l.ByIP[ip] = count
 		}
 	}
-	return c
+	return l
 }
 
 // addresses returns those of a host, none if it is not known.

@@ -160,8 +160,6 @@ func configOf(image *meta.Image, kind config.Kind, name string) map[string]strin
 
 // dynamicOf returns what is set for a broker and for all.
 func dynamicOf(image *meta.Image, id kafka.NodeID) config.Dynamic {
-	return config.Dynamic{
-		Cluster: configOf(image, config.KindBroker, ""),
-		Node:    configOf(image, config.KindBroker, strconv.Itoa(int(id))),
-	}
+	all, own := image.BrokerConfig(id)
+	return config.Dynamic{Cluster: all, Node: own}
 }

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -215,6 +216,11 @@ func (b *Broker) Endpoint(listener string) (Endpoint, bool) {
 func (im *Image) Config(r Resource) map[string]string {
 	values, _ := im.configs.get(r)
 	return values
+}
+
+// BrokerConfig returns what was set for all brokers, and for one of them: that counts before.
+func (im *Image) BrokerConfig(id kafka.NodeID) (all, own map[string]string) {
+	return im.Config(Resource{Type: BrokerResource}), im.Config(Resource{Type: BrokerResource, Name: strconv.Itoa(int(id))})
 }
 
 // Resources yields the resources of the type for which something is set, by name.

@@ -22,9 +22,9 @@ type Options struct {
 	// MetadataDir is the metadata log's where that is none of Dirs: it is looked after and closed like them, but takes no
 	// partitions. nil otherwise.
 	MetadataDir *commitlog.Dir
-	Broker *config.Broker   // static configuration
-	Log    *slog.Logger
-	Now    func() time.Time // nil: time.Now
+	Broker      *config.Broker // static configuration
+	Log         *slog.Logger
+	Now         func() time.Time // nil: time.Now
 	// OnDirFailure is called once for each log directory that goes offline, with how many are left. The node ends when none is.
 	OnDirFailure func(path string, left int, cause error)
 }

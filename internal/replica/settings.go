@@ -2,11 +2,11 @@ package replica
 
 import (
 	"maps"
-	"strconv"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/config"
+	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/record/compress"
@@ -27,9 +27,8 @@ type settingsCache struct {
 }
 
 // update takes over the brokers' dynamic settings and tells whether they have changed.
-func (c *settingsCache) update(image *meta.Image, node string) bool {
-	dynamic := config.MergeDynamic(
-		image.Config(meta.Resource{Type: meta.BrokerResource}), image.Config(meta.Resource{Type: meta.BrokerResource, Name: node}))
+func (c *settingsCache) update(image *meta.Image, node kafka.NodeID) bool {
+	dynamic := config.MergeDynamic(image.BrokerConfig(node))
 	if c.shared != nil && maps.Equal(c.dynamic, dynamic) {
 		return false
 	}
@@ -83,5 +82,3 @@ func compression(t *config.Topic) *compress.Spec {
 	}
 	return &spec
 }
-
-func nodeName(m *Manager) string { return strconv.Itoa(int(m.node)) }

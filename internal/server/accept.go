@@ -44,11 +44,15 @@ func (s *Server) isStopping() bool {
 // awaitRoom waits until another connection is allowed. It returns false when the server stops.
 func (s *Server) awaitRoom(l Listener) bool {
 	for said := false; ; said = true {
-		if s.config.ConnectionsMax <= 0 || s.metrics.Connections.Value() < int64(s.config.ConnectionsMax) {
+		limit := s.limits.Load().Connections
+		if limit <= 0 || s.metrics.Connections.Value() < int64(limit) {
+			if said {
+				s.tellRoom() // the other listeners too
+			}
 			return !s.isStopping()
 		}
 		if !said {
-			s.fullLimit.log(s.config.Log, slog.LevelWarn, "max.connections reached: new connections wait", "listener", l.Name, "limit", s.config.ConnectionsMax)
+			s.fullLimit.log(s.config.Log, slog.LevelWarn, "max.connections reached: new connections wait", "listener", l.Name, "limit", limit)
 		}
 		select {
 		case <-s.room:
@@ -84,10 +88,11 @@ func (s *Server) welcome(nc net.Conn, l Listener) {
 }
 
 func (s *Server) limitOf(ip netip.Addr) (limit int, limited bool) {
-	if limit, ok := s.config.ConnectionsPerIP[ip]; ok {
+	limits := s.limits.Load()
+	if limit, ok := limits.ByIP[ip]; ok {
 		return limit, true
 	}
-	return s.config.ConnectionsPerIPMax, s.config.ConnectionsPerIPMax != 0
+	return limits.PerIP, limits.PerIP != 0
 }
 
 // farewell forgets a connection that has ended.
@@ -100,6 +105,11 @@ func (s *Server) farewell(c *conn) {
 	}
 	s.mu.Unlock()
 	s.metrics.Connections.Add(-1)
+	s.tellRoom()
+}
+
+// tellRoom lets an accept that waits look again whether another connection is allowed.
+func (s *Server) tellRoom() {
 	select {
 	case s.room <- struct{}{}:
 	default:

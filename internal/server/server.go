@@ -58,12 +58,7 @@ type Listener struct {
 type Config struct {
 	RequestBytesMax int           // socket.request.max.bytes: 100 MiB
 	IdleMax         time.Duration // connections.max.idle.ms: 10 min; negative for ever
-	ConnectionsMax  int           // max.connections: no limit. When reached, nothing is accepted until one closes.
-
-	// ConnectionsPerIPMax is max.connections.per.ip: no limit. A negative one allows none but the overrides in
-	// ConnectionsPerIP, 0 of which allows none from there.
-	ConnectionsPerIPMax int
-	ConnectionsPerIP    map[netip.Addr]int
+	Limits          Limits        // until SetLimits
 
 	// SendBufferBytes and ReceiveBufferBytes are socket.send.buffer.bytes and socket.receive.buffer.bytes. Up to 0, the
 	// default, they are left to the system, which sizes them by the traffic.
@@ -81,6 +76,16 @@ type Config struct {
 	WriteTimeout time.Duration
 
 	Log *slog.Logger
+}
+
+// Limits bound the connections. They may change while the server runs.
+type Limits struct {
+	Connections int // max.connections: no limit. When reached, nothing is accepted until one closes.
+
+	// PerIP is max.connections.per.ip: no limit. A negative one allows none but the overrides in ByIP, 0 of which allows none
+	// from there.
+	PerIP int
+	ByIP  map[netip.Addr]int
 }
 
 func (c Config) withDefaults() Config {
@@ -115,6 +120,7 @@ type Server struct {
 	config  Config
 	handler Handler
 	metrics Metrics
+	limits  atomic.Pointer[Limits]
 
 	produceBudget, otherBudget *budget
 
@@ -144,12 +150,19 @@ func New(c Config, h Handler) *Server {
 		stopping: make(chan struct{}), swept: make(chan struct{}),
 		conns: make(map[*conn]struct{}), perIP: make(map[netip.Addr]int), room: make(chan struct{}, 1),
 	}
+	s.SetLimits(s.config.Limits)
 	s.otherBudget = newBudget(s.config.BudgetBytes / 4)
 	s.produceBudget = newBudget(s.config.BudgetBytes - s.otherBudget.capacity)
 	shortest := min(s.config.IdleMax, s.config.FrameTimeout, s.config.WriteTimeout)
 	s.tick = min(max(shortest/8, time.Millisecond), time.Second)
 	s.goroutines.Go(s.sweep)
 	return s
+}
+
+// SetLimits changes what holds for new connections. Those that are open stay.
+func (s *Server) SetLimits(l Limits) {
+	s.limits.Store(&l)
+	s.tellRoom()
 }
 
 // Metrics returns the server's numbers, which keep changing.

@@ -440,7 +440,7 @@ func TestReleaseIsCalledOnce(t *testing.T) {
 }
 
 func TestConnectionsPerAddress(t *testing.T) {
-	ts := start(t, Config{ConnectionsPerIPMax: 2}, nil)
+	ts := start(t, Config{Limits: Limits{PerIP: 2}}, nil)
 	a, b := dial(t, ts.addr), dial(t, ts.addr)
 	for _, c := range []*client{a, b} {
 		c.send(c.frame(request(kmsg.Heartbeat, 0)))
@@ -465,19 +465,19 @@ func TestConnectionsPerAddressOverride(t *testing.T) {
 		_, _, err := conn.tryReceive()
 		return err == nil
 	}
-	if !served(Config{ConnectionsPerIPMax: -1, ConnectionsPerIP: map[netip.Addr]int{loopback: 1}}) {
+	if !served(Config{Limits: Limits{PerIP: -1, ByIP: map[netip.Addr]int{loopback: 1}}}) {
 		t.Error("an address with an override is refused")
 	}
-	if served(Config{ConnectionsPerIP: map[netip.Addr]int{loopback: 0}}) {
+	if served(Config{Limits: Limits{ByIP: map[netip.Addr]int{loopback: 0}}}) {
 		t.Error("an address whose override is 0 is served")
 	}
-	if served(Config{ConnectionsPerIPMax: -1}) {
+	if served(Config{Limits: Limits{PerIP: -1}}) {
 		t.Error("an address is served where none is allowed")
 	}
 }
 
 func TestConnectionsMaxLetsOthersWait(t *testing.T) {
-	ts := start(t, Config{ConnectionsMax: 1}, nil)
+	ts := start(t, Config{Limits: Limits{Connections: 1}}, nil)
 	a := dial(t, ts.addr)
 	a.send(a.frame(request(kmsg.Heartbeat, 0)))
 	a.expect(1)
@@ -488,6 +488,28 @@ func TestConnectionsMaxLetsOthersWait(t *testing.T) {
 	}
 	_ = a.Close()
 	b.expect(1)
+}
+
+// TestLimitsMayChange, and all listeners learn of room that is there again.
+func TestLimitsMayChange(t *testing.T) {
+	ts := start(t, Config{Limits: Limits{Connections: 1}}, nil)
+	second, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := dial(t, ts.addr)
+	a.send(a.frame(request(kmsg.Heartbeat, 0)))
+	a.expect(1)
+	ts.Serve(Listener{Listener: second, Name: "SECOND"}) // finds no room
+	b, c := dial(t, ts.addr), dial(t, second.Addr().String())
+	for _, waits := range []*client{b, c} {
+		waits.send(waits.frame(request(kmsg.Heartbeat, 0)))
+	}
+	ts.SetLimits(Limits{Connections: 3})
+	b.expect(1)
+	c.expect(1)
+	ts.SetLimits(Limits{PerIP: 3})
+	dial(t, ts.addr).expectClosed()
 }
 
 func TestShutdownAnswersWhatWasRead(t *testing.T) {
