@@ -1,7 +1,7 @@
 // Package broker turns a configuration into a running node: it puts the parts together, starts them in order and stops them in
 // order, and does nothing else.
 //
-// Start: open the log directories (format the first one where nothing is formatted yet), read the metadata log, listen, become
+// Start: listen, open the log directories (format the first one where nothing is formatted yet), read the metadata log, become
 // the quorum's leader and register, which opens the partitions and loads the coordinators, then accept connections. Close is
 // the same way back: answer what is parked, stop accepting, flush, mark the directories as cleanly closed.
 package broker
@@ -105,6 +105,11 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 			undo[i]()
 		}
 	}()
+	// First, so that a port in use does not cost a directory its clean-shutdown marker.
+	if err := n.listen(); err != nil {
+		return nil, err
+	}
+	undo = append(undo, n.closeListeners)
 	if err := n.openDirs(); err != nil {
 		return nil, err
 	}
@@ -113,13 +118,9 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = n.quorum.Close() })
-	if err := n.listen(); err != nil {
-		return nil, err
-	}
-	undo = append(undo, n.closeListeners)
 	n.build(c.LogLevel)
 	undo = append(undo, func() {
-		n.coord.Close(ctx)
+		_ = n.coord.Close(ctx)
 		_ = n.quorum.Close()
 		// The directories are left as after a crash: what was not flushed is recovered next time.
 		gone, cancel := context.WithCancel(ctx)
@@ -203,7 +204,9 @@ const peersGrace = 2 * time.Second
 // When ctx ends first, the rest is left for recovery at the next start. Close is called once.
 func (n *Node) Close(ctx context.Context) error {
 	var failed []error
-	n.coord.Close(ctx)
+	if err := n.coord.Close(ctx); err != nil {
+		failed = append(failed, err)
+	}
 	n.replicas.Stop()
 	peers, cancel := context.WithTimeout(ctx, peersGrace)
 	defer cancel()

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -28,7 +29,7 @@ func (n *Node) openDirs() error {
 		case errors.Is(err, commitlog.ErrNotFormatted):
 			blank = append(blank, path)
 		case err != nil:
-			return fmt.Errorf("log directory %s: %w", path, err)
+			return openError(path, err)
 		default:
 			if err := n.belongs(path, properties); err != nil {
 				return err
@@ -62,8 +63,8 @@ func (n *Node) belongs(path string, p commitlog.MetaProperties) error {
 			path, p.NodeID, n.config.NodeID(), p.NodeID)
 	}
 	if n.clusterID != "" && p.ClusterID != n.clusterID {
-		return fmt.Errorf("log directory %s belongs to cluster %s, another one to cluster %s: take one of them out of log.dirs",
-			path, p.ClusterID, n.clusterID)
+		return fmt.Errorf("log directory %s belongs to cluster %s, and %s to cluster %s: take one of them out of log.dirs",
+			path, p.ClusterID, n.config.LogDirs()[0], n.clusterID)
 	}
 	n.clusterID = p.ClusterID
 	return nil
@@ -135,7 +136,9 @@ func openError(path string, err error) error {
 	case errors.Is(err, vfs.ErrLocked):
 		return fmt.Errorf("log directory %s is in use by another process, a broker of Raftsman or Kafka: stop that one first, or give another directory", path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("log directory %s can't be written: %w; give one that this user owns (--data DIR)", path, err)
+		return fmt.Errorf("log directory %s can't be used: %w; give one that this user owns (--data DIR)", path, err)
+	case errors.Is(err, syscall.ENOTDIR):
+		return fmt.Errorf("log directory %s can't be used: a file is in its place: %w; give another (--data DIR)", path, err)
 	default:
 		return fmt.Errorf("log directory %s: %w", path, err)
 	}

@@ -49,6 +49,8 @@ func listenError(address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("port in use: something listens on %s already; stop it, or choose another address (--listen HOST:PORT)", address)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("listen on %s: this machine has no such address; choose one that it has, or 0.0.0.0 for all (--listen HOST:PORT)", address)
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("not allowed to listen on %s: ports below 1024 are for root; choose another (--listen HOST:PORT)", address)
 	default:

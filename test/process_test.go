@@ -83,9 +83,15 @@ func startBrokerAt(t testing.TB, dir string, port int, args ...string) *process 
 
 func startProcess(t testing.TB, addr string, command *exec.Cmd) *process {
 	t.Helper()
+	return startProcessAs(t, nil, addr, command)
+}
+
+// startProcessAs starts a command as another user, or with nil as this one.
+func startProcessAs(t testing.TB, user *syscall.Credential, addr string, command *exec.Cmd) *process {
+	t.Helper()
 	p := &process{t: t, command: command, addr: addr, exited: make(chan struct{}), log: &logBuffer{}}
 	command.Stdout, command.Stderr = p.log, p.log
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
 	if err := command.Start(); err != nil {
 		t.Fatalf("start %s: %v", command, err)
 	}
