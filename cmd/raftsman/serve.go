@@ -184,17 +184,20 @@ func (a *app) greet(node *broker.Node, parsed *config.Broker) {
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
 		address = net.JoinHostPort("localhost", port)
 	}
-	fresh := ""
+	fresh, export := "", ""
 	if node.Fresh() {
 		fresh = " (new)"
+	}
+	if _, port, err := net.SplitHostPort(address); err != nil || port != "9092" || !strings.HasPrefix(address, "127.0.0.1:") && !strings.HasPrefix(address, "localhost:") {
+		export = "  export RAFTSMAN_BOOTSTRAP=" + address + "\n" // the commands look at localhost:9092 by themselves
 	}
 	fmt.Fprintf(a.out, `Raftsman serves Kafka's protocol on %s, data in %s%s.
 
   bootstrap.servers=%s
-  raftsman topic create hello && echo hi | raftsman produce hello && raftsman consume hello --exit
+%s  raftsman topic create hello && echo hi | raftsman produce hello && raftsman consume hello --exit
 
 Press Ctrl+C to stop.
-`, address, strings.Join(parsed.LogDirs(), ", "), fresh, address)
+`, address, strings.Join(parsed.LogDirs(), ", "), fresh, address, export)
 }
 
 func newLog(w io.Writer, format string, level slog.Leveler) (*slog.Logger, error) {
