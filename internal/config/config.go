@@ -1,6 +1,6 @@
 // Package config is the configuration: one generated table of every key that Apache Kafka 4.4 has, with ours beside them, and
 // what follows from it. It parses server.properties, overrides and environment ([Parse]), resolves what a broker and a topic
-// are configured to ([Broker], [Topic]), checks changes as Kafka does ([Validate], [CheckTopic], …) and says where each value
+// are configured to ([Broker], [Topic]), checks changes as Kafka does ([Broker.Check], [Broker.CheckTopic], …) and says where each value
 // comes from ([Broker.DescribeTopic], …).
 //
 // It is pure: text in, values out. Files and the process's environment are read by the command.

@@ -337,7 +337,7 @@ func TestEveryDefaultIsAllowed(t *testing.T) {
 		}
 	}
 	for _, d := range append(ownDefaults, singleNodeDefaults...) {
-		if err := Validate(ScopeBroker, d.name, d.text); err != nil {
+		if _, err := validate(ScopeBroker, d.name, d.text); err != nil {
 			t.Error(err)
 		}
 	}

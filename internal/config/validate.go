@@ -8,12 +8,7 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
-// Validate tells whether a key of the scope may have the value; the error is a [kafka.Refusal] with InvalidConfig.
-func Validate(scope Scope, name, text string) error {
-	_, err := validate(scope, name, text)
-	return err
-}
-
+// validate returns what a key of the scope has as its value; the error is a [kafka.Refusal] with InvalidConfig.
 func validate(scope Scope, name, text string) (value, error) {
 	k, ok := Lookup(scope, name)
 	if !ok && scope == ScopeBroker {
