@@ -240,9 +240,3 @@ func (t *tail) find(offset kafka.Offset) (int64, bool) {
 	}
 	return 0, false
 }
-
-func (t *tail) clear() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.marks, t.next = nil, 0
-}
