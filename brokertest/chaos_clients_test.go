@@ -54,44 +54,67 @@ var codecs = []kgo.CompressionCodec{kgo.NoCompression(), kgo.GzipCompression(), 
 // consume is a member of a group with franz-go, for a while, over and over.
 func (k *worker) consume(group string, topics []*topic) {
 	for k.running() {
-		k.consumeFor(group, topics, time.Duration(300+k.r.IntN(1500))*time.Millisecond)
+		over := time.Now().Add(time.Duration(300+k.r.IntN(1500)) * time.Millisecond)
+		k.consumeUntil(group, topics, func() bool { return time.Now().After(over) })
 	}
 }
 
-func (k *worker) consumeFor(group string, topics []*topic, d time.Duration) {
+// catchUpFranz reads the rest of the group's topics. It fails if the group does not let it.
+func (k *worker) catchUpFranz(group string, topics []*topic) {
+	late := time.Now().Add(patience)
+	k.consumeUntil(group, topics, func() bool {
+		found, ok := k.committed(group, topics)
+		if !ok {
+			return false
+		}
+		behind := 0
+		for _, t := range topics {
+			for index := range t.partitions.Load() {
+				if at := t.place(index); found[at] < k.ledger.marks(at).high {
+					behind++
+				}
+			}
+		}
+		if behind > 0 && time.Now().After(late) {
+			k.fault("%s: group %s does not move: %d partitions are behind, committed %v", k.name, group, behind, found)
+			return true
+		}
+		return behind == 0
+	})
+}
+
+// consumeUntil reads and commits until it is told that it is enough.
+func (k *worker) consumeUntil(group string, topics []*topic, enough func() bool) {
+	byName := map[string]*topic{}
+	var names []string
+	for _, t := range topics {
+		byName[t.name] = t
+		names = append(names, t.name)
+	}
 	opts := []kgo.Opt{
-		kgo.ConsumerGroup(group), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
+		kgo.ConsumeTopics(names...), kgo.ConsumerGroup(group), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(2 * time.Second), kgo.HeartbeatInterval(100 * time.Millisecond), kgo.RebalanceTimeout(2 * time.Second),
 		kgo.FetchMaxWait(100 * time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-	}
-	names := map[string]*topic{}
-	for _, t := range topics {
-		names[t.name] = t
-		opts = append(opts, kgo.ConsumeTopics(t.name))
 	}
 	cl, err := kgo.NewClient(k.options(opts...)...)
 	if err != nil {
 		k.Error(err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(k.ctx, d)
-	defer cancel()
-	for ctx.Err() == nil {
+	for k.ctx.Err() == nil && !enough() {
+		ctx, cancel := context.WithTimeout(k.ctx, 200*time.Millisecond)
 		fetches := cl.PollFetches(ctx)
 		fetches.EachRecord(func(r *kgo.Record) {
 			var headers []record.Header
 			for _, h := range r.Headers {
 				headers = append(headers, record.Header{Key: h.Key, Value: h.Value})
 			}
-			t := names[r.Topic]
+			t := byName[r.Topic]
 			k.ledger.read(k.name, t.place(r.Partition), r.Offset, fact{nameOf(r.Value), recordHash(r.Key, r.Value, headers), r.LeaderEpoch, r.Timestamp.UnixMilli()})
 		})
 		_ = cl.CommitUncommittedOffsets(ctx)
 		cl.AllowRebalance()
-	}
-	if k.r.IntN(3) == 0 { // abandoned: its session times out
-		cl.CloseAllowingRebalance()
-		return
+		cancel()
 	}
 	cl.CloseAllowingRebalance()
 }

@@ -7,12 +7,13 @@ type groupStory struct {
 	owners     map[int32]map[place]string
 	generation int32 // the greatest one in which somebody was told its partitions
 	leaders    map[int32]string
+	instances  map[string]string // the member ids of static members
 }
 
 func (l *ledger) group(name string) *groupStory {
 	g := l.groups[name]
 	if g == nil {
-		g = &groupStory{committed: map[place]int64{}, owners: map[int32]map[place]string{}, leaders: map[int32]string{}}
+		g = &groupStory{committed: map[place]int64{}, owners: map[int32]map[place]string{}, leaders: map[int32]string{}, instances: map[string]string{}}
 		l.groups[name] = g
 	}
 	return g
@@ -50,11 +51,30 @@ func (l *ledger) foundCommit(who, group string, p place, floor, offset int64) {
 	}
 }
 
+// names is told the instance id of a member: static members that come back get another id and are who they were.
+func (l *ledger) names(group, member string, instance *string) {
+	if instance == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.group(group).instances[member] = *instance
+}
+
+// who is a member's instance id, or its own.
+func (g *groupStory) who(member string) string {
+	if instance, ok := g.instances[member]; ok {
+		return instance
+	}
+	return member
+}
+
 // leads is told who was made leader of a generation.
 func (l *ledger) leads(group string, generation int32, member string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.group(group)
+	member = g.who(member)
 	if other, ok := g.leaders[generation]; ok && other != member && g.owners[generation] != nil {
 		l.fault("group %s, generation %d: leaders are %s and %s", group, generation, other, member)
 	}
@@ -73,6 +93,7 @@ func (l *ledger) owns(group string, generation int32, member string, places []pl
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.group(group)
+	member = g.who(member)
 	if g.owners[generation] == nil {
 		g.owners[generation] = map[place]string{}
 	}

@@ -14,6 +14,7 @@ type member struct {
 	*worker
 	group      string
 	topics     []*topic
+	instance   *string // of a static member
 	id         string
 	generation int32
 	owned      []place
@@ -30,8 +31,8 @@ func retryCoordinator(code int16) bool {
 }
 
 // belong joins a group, works in it and leaves it in one way or another, until the workload is over.
-func (k *worker) belong(group string, topics []*topic) {
-	m := &member{worker: k, group: group, topics: topics}
+func (k *worker) belong(group string, topics []*topic, instance *string) {
+	m := &member{worker: k, group: group, topics: topics, instance: instance}
 	for m.running() {
 		if !m.join() {
 			m.pause(20 * time.Millisecond)
@@ -57,20 +58,25 @@ func (k *worker) belong(group string, topics []*topic) {
 			break
 		}
 	}
-	if m.ctx.Err() == nil {
-		m.leave()
-	}
 }
 
 func (m *member) joinRequest() *kmsg.JoinGroupRequest {
 	req := kmsg.NewPtrJoinGroupRequest()
-	req.Version = 4 + int16(m.r.IntN(6))
-	req.Group, req.MemberID, req.ProtocolType = m.group, m.id, "consumer"
-	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 1500, 1500
+	req.Version = m.version(4, 9, 5)
+	req.Group, req.MemberID, req.ProtocolType, req.InstanceID = m.group, m.id, "consumer", m.instance
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 1000, 1000
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name, p.Metadata = "chaos", []byte(m.name)
 	req.Protocols = append(req.Protocols, p)
 	return req
+}
+
+// version returns one from least to most that has instance ids if the member is static: those from static on.
+func (m *member) version(least, most, static int16) int16 {
+	if m.instance != nil {
+		least = static
+	}
+	return least + int16(m.r.IntN(int(most-least)+1))
 }
 
 // join goes through JoinGroup and SyncGroup.
@@ -85,7 +91,7 @@ func (m *member) join() bool {
 	case code == kerr.MemberIDRequired.Code:
 		m.id = j.MemberID
 		return false
-	case code == kerr.UnknownMemberID.Code:
+	case code == kerr.UnknownMemberID.Code, code == kerr.FencedInstanceID.Code:
 		m.id = ""
 		return false
 	case code == kerr.RebalanceInProgress.Code, retryCoordinator(code):
@@ -95,15 +101,16 @@ func (m *member) join() bool {
 		return false
 	}
 	m.id, m.generation = j.MemberID, j.Generation
+	m.ledger.names(m.group, m.id, m.instance)
 	req := kmsg.NewPtrSyncGroupRequest()
-	req.Version = int16(m.r.IntN(6))
-	req.Group, req.MemberID, req.Generation = m.group, m.id, m.generation
+	req.Version = m.version(0, 5, 3)
+	req.Group, req.MemberID, req.Generation, req.InstanceID = m.group, m.id, m.generation, m.instance
 	if req.Version >= 5 {
 		req.ProtocolType, req.Protocol = kmsg.StringPtr("consumer"), j.Protocol
 	}
-	if j.LeaderID == m.id {
+	if j.LeaderID == m.id && !j.SkipAssignment {
 		req.GroupAssignment = m.assign(j.Members)
-	} else if len(j.Members) > 0 {
+	} else if j.LeaderID != m.id && len(j.Members) > 0 {
 		m.fault("%s: JoinGroup told a follower of %d members", m.name, len(j.Members))
 	}
 	if resp, ok = m.ask(req); !ok {
@@ -112,7 +119,7 @@ func (m *member) join() bool {
 	s := resp.(*kmsg.SyncGroupResponse)
 	switch code := s.ErrorCode; {
 	case code == 0:
-	case code == kerr.UnknownMemberID.Code:
+	case code == kerr.UnknownMemberID.Code, code == kerr.FencedInstanceID.Code:
 		m.id = ""
 		return false
 	case code == kerr.RebalanceInProgress.Code, code == kerr.IllegalGeneration.Code, retryCoordinator(code):
@@ -222,8 +229,8 @@ func (m *member) work() bool {
 		return false
 	}
 	req := kmsg.NewPtrHeartbeatRequest()
-	req.Version = int16(m.r.IntN(5))
-	req.Group, req.MemberID, req.Generation = m.group, m.id, m.generation
+	req.Version = m.version(0, 4, 3)
+	req.Group, req.MemberID, req.Generation, req.InstanceID = m.group, m.id, m.generation, m.instance
 	resp, ok := m.ask(req)
 	return ok && m.belongs("Heartbeat", resp.(*kmsg.HeartbeatResponse).ErrorCode)
 }
@@ -233,7 +240,7 @@ func (m *member) belongs(what string, code int16) bool {
 	switch {
 	case code == 0:
 		return true
-	case code == kerr.UnknownMemberID.Code:
+	case code == kerr.UnknownMemberID.Code, code == kerr.FencedInstanceID.Code:
 		m.id = ""
 	case code == kerr.RebalanceInProgress.Code, code == kerr.IllegalGeneration.Code, retryCoordinator(code):
 	default:
@@ -276,8 +283,8 @@ func (m *member) advance(at place) {
 // commit commits where the member is.
 func (m *member) commit() bool {
 	req := kmsg.NewPtrOffsetCommitRequest()
-	req.Version = 5 + int16(m.r.IntN(6))
-	req.Group, req.MemberID, req.Generation = m.group, m.id, m.generation
+	req.Version = m.version(5, 10, 7)
+	req.Group, req.MemberID, req.Generation, req.InstanceID = m.group, m.id, m.generation, m.instance
 	for _, t := range m.topics {
 		rt := kmsg.NewOffsetCommitRequestTopic()
 		rt.Topic, rt.TopicID = t.name, t.id
@@ -313,10 +320,10 @@ func (m *member) commit() bool {
 // leave says good-bye.
 func (m *member) leave() {
 	req := kmsg.NewPtrLeaveGroupRequest()
-	req.Version = int16(m.r.IntN(6))
+	req.Version = m.version(0, 5, 3)
 	req.Group, req.MemberID = m.group, m.id
 	lm := kmsg.NewLeaveGroupRequestMember()
-	lm.MemberID = m.id
+	lm.MemberID, lm.InstanceID = m.id, m.instance
 	req.Members = append(req.Members, lm)
 	if resp, ok := m.ask(req); ok {
 		code := resp.(*kmsg.LeaveGroupResponse).ErrorCode

@@ -38,7 +38,7 @@ func TestOddClients(t *testing.T) {
 	before := usage()
 	w := newWorld(t, vfs.NewMemory(), "/data", ctx, seed)
 	w.props["raftsman.write.timeout.ms"] = "1000"
-	w.props["raftsman.frame.timeout.ms"] = "1000"
+	w.props["raftsman.frame.timeout.ms"] = "500"
 	w.props["group.initial.rebalance.delay.ms"] = "0"
 	w.start()
 	odd := &oddClients{world: w, topic: w.createTopic("odd", 2)}

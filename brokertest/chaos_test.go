@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
@@ -29,8 +30,10 @@ func TestChaos(t *testing.T) {
 			case d > 0:
 			case soaking():
 				d = 5 * time.Minute
+			case disk == "power":
+				d = 2500 * time.Millisecond
 			default:
-				d = 2 * time.Second
+				d = time.Second
 			}
 			t.Logf("to repeat: go test ./brokertest -run 'TestChaos/%s' -chaos-seed %d -chaos-for %v", disk, seed, d)
 			ctx, cancel := context.WithCancel(context.Background())
@@ -78,8 +81,8 @@ func (w *world) chaos(d time.Duration, over func()) {
 	for i := range 2 {
 		w.work(fmt.Sprint("reader", i), func(k *worker) { k.read(all) })
 	}
-	for i := range 3 {
-		w.work(fmt.Sprint("member", i), func(k *worker) { k.belong("raw", lasting) })
+	for i, instance := range []*string{nil, nil, kmsg.StringPtr("one")} {
+		w.work(fmt.Sprint("member", i), func(k *worker) { k.belong("raw", lasting, instance) })
 	}
 	for i := range 2 {
 		w.work(fmt.Sprint("consumer", i), func(k *worker) { k.consume("franz", lasting) })
@@ -109,6 +112,7 @@ func (w *world) settle(all, lasting []*topic) {
 		k.describes(group, lasting)
 	}
 	k.catchUp("raw", lasting)
+	k.catchUpFranz("franz", lasting)
 	records := 0
 	for _, t := range all {
 		k.alter(t.name, "segment.ms", "604800000") // nothing is to expire while it is read
