@@ -167,6 +167,9 @@ func (f *fetchCall) row(index int32, r *replica.FetchResult) wire.FetchedPartiti
 	if r.Diverges {
 		row.Diverging = wire.EpochEnd{Known: true, Epoch: r.SharedEpoch, EndOffset: r.SharedEnd}
 	}
+	for _, aborted := range r.Aborted {
+		row.Aborted = append(row.Aborted, wire.AbortedTransaction{ProducerID: aborted.ProducerID, FirstOffset: aborted.FirstOffset})
+	}
 	part := wire.Part{}
 	if r.Chunk.Len > 0 {
 		part.File = wire.FileRange{File: r.Chunk.File, Pos: r.Chunk.Pos, Len: r.Chunk.Len}

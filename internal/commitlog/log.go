@@ -42,6 +42,7 @@ type Log struct {
 	flushed       atomic.Int64
 	highWatermark atomic.Int64
 	folderVersion atomic.Int64 // counts files that were made in the folder
+	anyAborted    atomic.Bool  // some segment has an aborted transaction; most logs never do
 
 	epochs epochs
 

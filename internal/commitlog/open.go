@@ -163,6 +163,8 @@ func (o *opening) listFiles() error {
 			o.list = append(o.list, newSegment(o.fs, o.folder, base))
 		} else if offset, ok := parseOffsetName(e.Name, snapshotSuffix); ok {
 			o.snapshots = append(o.snapshots, offset)
+		} else if strings.HasSuffix(e.Name, txnIndexSuffix) {
+			o.anyAborted.Store(true)
 		} else if isLeftover(e.Name) {
 			if err := o.remove(e.Name); err != nil {
 				return err

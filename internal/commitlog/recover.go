@@ -141,6 +141,7 @@ func (o *opening) noteBatch(s *segment, b record.Batch, at int64) {
 	}
 	if done, ok := o.producers.Apply(b, o.now); ok && done.Aborted {
 		s.txns.add(done)
+		o.anyAborted.Store(true)
 	}
 	o.end = b.NextOffset()
 }

@@ -81,7 +81,7 @@ func (x *txnIndex) reset() {
 func (x *txnIndex) unload() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.changed {
+	if !x.changed && len(x.entries) > 0 {
 		x.loaded, x.entries = false, nil
 	}
 }
@@ -138,11 +138,15 @@ func (s *segment) saveAborted() error {
 func (l *Log) NoteCompleted(c producer.Completed) {
 	if c.Aborted {
 		l.active().txns.add(c)
+		l.anyAborted.Store(true)
 	}
 }
 
 // AbortedTxns returns the aborted transactions that have a record in [from, to), as a reader of committed records needs them.
 func (l *Log) AbortedTxns(from, to kafka.Offset) ([]AbortedTxn, error) {
+	if !l.anyAborted.Load() {
+		return nil, nil
+	}
 	var found []AbortedTxn
 	segments := *l.segments.Load()
 	for i := find(segments, from); i < len(segments); i++ {

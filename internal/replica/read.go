@@ -228,8 +228,16 @@ func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, a
 		return nil
 	}
 	chunk, err := p.log.Read(f.Offset, bound, max(maxBytes, 0), atLeastOne)
+	if err != nil || chunk.Len == 0 || !req.Committed {
+		r.Chunk = chunk
+		return err
+	}
+	if r.Aborted, err = p.log.AbortedTxns(f.Offset, chunk.Next); err != nil {
+		chunk.Release()
+		return err
+	}
 	r.Chunk = chunk
-	return err
+	return nil
 }
 
 // diverges compares the reader's last fetched epoch with the leader's history (KIP-595): where it ends before the reader's

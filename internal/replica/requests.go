@@ -63,6 +63,7 @@ type FetchResult struct {
 	SharedEpoch   kafka.Epoch
 	SharedEnd     kafka.Offset
 	Chunk         commitlog.Chunk
+	Aborted       []commitlog.AbortedTxn // those with records in the chunk, for who reads committed records
 }
 
 // failedFetch is the result of a partition that was not read.
