@@ -120,6 +120,7 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	undo = append(undo, func() { _ = n.quorum.Close() })
 	n.build(c.LogLevel)
 	undo = append(undo, func() {
+		_ = n.server.Shutdown(context.Background()) // at once: nobody is connected
 		_ = n.coord.Close(ctx)
 		_ = n.quorum.Close()
 		// The directories are left as after a crash: what was not flushed is recovered next time.

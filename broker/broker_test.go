@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/raftsman/raftsman/broker"
+	"github.com/raftsman/raftsman/internal/vfs"
+	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
 
 // TestStartRefuses: what can't be served is refused with a line that says what to do, and nothing is written.
@@ -156,5 +159,43 @@ func stop(t *testing.T, node *broker.Node) {
 	defer cancel()
 	if err := node.Close(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestStartThatFailsLeavesNothing: a program that tries again, as a test does, must not gather what failed starts left.
+func TestStartThatFailsLeavesNothing(t *testing.T) {
+	fs := vfs.NewMemory()
+	c := broker.Config{Properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/data"}, FS: fs}
+	node, err := broker.Start(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, node)
+	before := runtime.NumGoroutine()
+	broken := errors.New("broken disk")
+	fails := 0
+	for n := range 60 {
+		disk := faultfs.Inject(fs)
+		disk.Add(faultfs.Rule{Op: faultfs.OpChange, After: n, Times: -1, Err: broken})
+		c.FS = disk
+		node, err := broker.Start(t.Context(), c)
+		if err == nil {
+			_ = node.Close(t.Context())
+			continue
+		}
+		if fails++; !errors.Is(err, broken) {
+			t.Errorf("start with a disk that breaks at change %d: %v", n, err)
+		}
+	}
+	if fails < 5 {
+		t.Fatalf("only %d starts failed: the disk breaks too late", fails)
+	}
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; <-tick.C {
+		if time.Now().After(late) {
+			stacks := make([]byte, 1<<16)
+			t.Fatalf("%d goroutines after starts that failed, %d before:\n%s", runtime.NumGoroutine(), before, stacks[:runtime.Stack(stacks, true)])
+		}
 	}
 }
