@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/raftsman/raftsman/internal/vfs"
 )
@@ -18,7 +19,11 @@ type mortal struct {
 	mu    sync.RWMutex // held to read by operations, so that none is under way when kill returns
 	dead  bool
 	locks []io.Closer
+	left  atomic.Int64 // how many operations it lives on, if it is to die at one; counts down from there
 }
+
+// killAt kills the process at the n-th operation from now on.
+func (m *mortal) killAt(n int) { m.left.Store(int64(n) + 1) }
 
 func (m *mortal) kill() {
 	m.mu.Lock()
@@ -32,7 +37,8 @@ func (m *mortal) kill() {
 func (m *mortal) do(op func() error) error {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	if m.dead {
+	if m.dead || m.left.Load() > 0 && m.left.Add(-1) <= 0 {
+		m.left.Store(1) // and stays dead
 		return errKilled
 	}
 	return op()

@@ -15,6 +15,7 @@ type member struct {
 	group      string
 	topics     []*topic
 	instance   *string // of a static member
+	session    time.Duration
 	id         string
 	generation int32
 	owned      []place
@@ -32,7 +33,7 @@ func retryCoordinator(code int16) bool {
 
 // belong joins a group, works in it and leaves it in one way or another, until the workload is over.
 func (k *worker) belong(group string, topics []*topic, instance *string) {
-	m := &member{worker: k, group: group, topics: topics, instance: instance}
+	m := &member{worker: k, group: group, topics: topics, instance: instance, session: time.Second}
 	for m.running() {
 		if !m.join() {
 			m.pause(20 * time.Millisecond)
@@ -64,7 +65,7 @@ func (m *member) joinRequest() *kmsg.JoinGroupRequest {
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.Version = m.version(4, 9, 5)
 	req.Group, req.MemberID, req.ProtocolType, req.InstanceID = m.group, m.id, "consumer", m.instance
-	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 1000, 1000
+	req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = int32(m.session.Milliseconds()), 2000
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name, p.Metadata = "chaos", []byte(m.name)
 	req.Protocols = append(req.Protocols, p)
@@ -336,7 +337,7 @@ func (m *member) leave() {
 
 // catchUp joins a group, reads to the end of all its partitions and commits that. It fails if the group does not let it.
 func (k *worker) catchUp(group string, topics []*topic) {
-	m := &member{worker: k, group: group, topics: topics}
+	m := &member{worker: k, group: group, topics: topics, session: 10 * time.Second}
 	late := time.Now().Add(patience)
 	want := 0
 	for _, t := range topics {

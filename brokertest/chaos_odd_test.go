@@ -315,16 +315,16 @@ func (o *oddClients) lostMembers(k *worker) {
 	for range 30 {
 		link := k.connected()
 		for range 3 {
-			m := &member{worker: k, group: group}
+			m := &member{worker: k, group: group, session: 500 * time.Millisecond}
 			req := m.joinRequest()
 			req.Version = 3 // an id is given at once
-			req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 500, 500
+			req.RebalanceTimeoutMillis = 500
 			link.send(req)
 		}
 		k.hangUp()
 	}
 	late := time.Now().Add(patience)
-	for m := (&member{worker: k, group: group, topics: []*topic{o.topic}}); len(m.owned) < 2; {
+	for m := (&member{worker: k, group: group, topics: []*topic{o.topic}, session: 10 * time.Second}); len(m.owned) < 2; {
 		if time.Now().After(late) {
 			k.fault("%s: members that went before they had joined keep another one out", k.name)
 			return

@@ -202,7 +202,7 @@ func (p *pen) deliver(window []*batch) (again []*batch) {
 			again = append(again, b)
 		case code == 0:
 			p.ledger.acked(at, offset, b.ids...)
-		case mayRefuse[code] || disturbed[at] && code == kerr.OutOfOrderSequenceNumber.Code:
+		case mayRefuse[code] || (disturbed[at] || !p.fresh) && code == kerr.OutOfOrderSequenceNumber.Code:
 			disturbed[at] = true
 			p.fresh = false
 			if !b.tried {

@@ -123,7 +123,7 @@ func (w *world) settle(all, lasting []*topic) {
 		}
 	}
 	acked, sent := w.ledger.acknowledged()
-	w.Logf("%d starts, %d kills, %d power cuts; %d records sent, %d acknowledged, %d known of in the end", w.lives, w.kills, w.cuts, sent, acked, records)
+	w.Logf("%d starts, %d cut short, %d kills, %d power cuts; %d records sent, %d acknowledged, %d known of in the end", w.lives, w.stumbles, w.kills, w.cuts, sent, acked, records)
 	k.hangUp()
 	w.stop()
 }

@@ -53,6 +53,8 @@ type world struct {
 	lives  int
 	cuts   int
 	kills  int
+	// stumbles are starts that were cut short.
+	stumbles int
 }
 
 // life is the broker between a start and a stop.
@@ -89,19 +91,53 @@ func (w *world) fault(format string, args ...any) {
 // start starts the broker.
 func (w *world) start() {
 	w.Helper()
-	w.own = &mortal{FS: w.fs}
-	c := broker.Config{Properties: w.props, FS: w.own}
-	if *chaosLog {
-		c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	node, err := broker.Start(ctx, c)
+	node, err := w.tryStart(&mortal{FS: w.fs})
 	if err != nil {
 		w.Fatalf("seed %d: start %d of the broker: %v", w.seed, w.lives, err)
 	}
 	w.lives++
 	w.become(&life{node: node, addr: node.Addrs()[0].String()})
+}
+
+func (w *world) tryStart(own *mortal) (*broker.Node, error) {
+	w.own = own
+	c := broker.Config{Properties: w.props, FS: own}
+	if *chaosLog {
+		c.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return broker.Start(ctx, c)
+}
+
+// stumble starts the broker and kills it, or cuts its power, on the way. No client sees that one.
+func (w *world) stumble(r *rand.Rand) {
+	w.Helper()
+	own := &mortal{FS: w.fs}
+	cut := w.disk != nil && r.IntN(2) == 0
+	if at := r.IntN(200); cut {
+		w.disk.CutAt(at)
+	} else {
+		own.killAt(at)
+	}
+	node, err := w.tryStart(own)
+	if cut && !w.disk.Off() {
+		w.disk.CutAt(0)
+		_ = w.disk.MkdirAll(fmt.Sprintf("/stumbled%d", w.lives))
+	}
+	own.kill()
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = node.Close(ctx)
+		if ctx.Err() != nil {
+			w.fault("closing the broker after a start that was cut short took %v", patience)
+		}
+	}
+	if w.ledger.crashed(); cut {
+		w.disk.Restart()
+	}
+	w.stumbles++
 }
 
 func (w *world) become(l *life) {
@@ -220,6 +256,9 @@ func (w *world) disturb(d time.Duration) {
 			w.kill()
 		default:
 			w.stop()
+		}
+		for r.IntN(3) == 0 {
+			w.stumble(r)
 		}
 		w.start()
 	}
