@@ -37,6 +37,10 @@ func (b *broker) start() error {
 	if b.pid != 0 {
 		return nil
 	}
+	if conn, err := net.Dial("tcp", b.addr()); err == nil {
+		_ = conn.Close()
+		return fmt.Errorf("somebody else serves on %s, where %s should", b.addr(), b.name)
+	}
 	if err := b.spawn(); err != nil {
 		return err
 	}

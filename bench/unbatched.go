@@ -73,7 +73,7 @@ func unbatched(ctx context.Context, b *broker, scale float64) (map[string]float6
 	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000 }
 	count := float64(len(took))
 	return map[string]float64{
-		cpu: float64(used.cpu.Microseconds()) / count, "p50": at(0.5), "p99": at(0.99),
+		cpu: float64(used.cpu.Microseconds()) / count, machine: float64(used.machine.Microseconds()) / count, "p50": at(0.5), "p99": at(0.99),
 		"rate": count / elapsed.Seconds(), "fetches": float64(fetches) / count,
 	}, nil
 }
