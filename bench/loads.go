@@ -63,7 +63,8 @@ var rows = []row{
 	{
 		name: "unbatched", title: "produce to consume, 2,000 records/s, each alone in its requests",
 		figures: []figure{
-			{cpu, "µs/record", false, 1.0 / 3}, {machine, "µs/record", false, 0},
+			{cpu, "µs/record", false, 1.0 / 3},
+			{machine, "µs/record", false, 0},
 			{"p50", "ms", false, 0},
 			{"p99", "ms", false, 0},
 			{"rate", "records/s", true, 0},
