@@ -2,7 +2,6 @@ package test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,25 +21,10 @@ type swapDir struct {
 
 func newSwapDir(t testing.TB, args ...string) swapDir {
 	root := t.TempDir()
-	return swapDir{root: root, data: filepath.Join(root, "data"), port: freePortPair(t), args: args}
+	return swapDir{root: root, data: filepath.Join(root, "data"), port: freePort(t), args: args}
 }
 
 func (d swapDir) addr() string { return fmt.Sprintf("127.0.0.1:%d", d.port) }
-
-// freePortPair returns a free port with a free one above it, where the controller listens.
-func freePortPair(t testing.TB) int {
-	t.Helper()
-	for range 100 {
-		port := freePort(t)
-		above, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		if err == nil {
-			_ = above.Close()
-			return port
-		}
-	}
-	t.Fatal("no two free ports in a row")
-	return 0
-}
 
 // raftsman starts Raftsman on the directory.
 func (d swapDir) raftsman(t testing.TB) *process {
@@ -52,9 +36,15 @@ func (d swapDir) raftsman(t testing.TB) *process {
 func launchBroker(t testing.TB, dir string, port int, args ...string) *process {
 	t.Helper()
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	p := startProcess(t, addr, exec.Command(binary(t), append([]string{"serve", "--data", dir, "--listen", addr}, args...)...))
+	p := launchWith(t, addr, append([]string{"serve", "--data", dir, "--listen", addr}, args...)...)
 	p.dir = dir
 	return p
+}
+
+// launchWith starts raftsman with these arguments and does not wait.
+func launchWith(t testing.TB, addr string, args ...string) *process {
+	t.Helper()
+	return startProcess(t, addr, exec.Command(binary(t), args...))
 }
 
 // kafka starts Apache Kafka on the directory, with the server.properties that Raftsman prints for it, and waits until it serves.

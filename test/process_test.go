@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -43,15 +44,28 @@ func binary(t testing.TB) string {
 // soak tells whether full durations and counts are asked for.
 func soak() bool { return os.Getenv("RAFTSMAN_SOAK") == "1" }
 
-// freePort returns a port of the loopback that nothing listened on a moment ago.
+// freePort returns a port of the loopback that nothing listened on a moment ago, nor on the one above it. It lies below those
+// that systems give to outgoing connections: a client that tries again and again to reach a broker that is down would get the
+// broker's own port one day, and talk to itself.
 func freePort(t testing.TB) int {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := 10_000 + 2*rand.IntN(10_000)
+		if listens(port) && listens(port+1) {
+			return port
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
+	t.Fatal("no two free ports in a row")
+	return 0
+}
+
+// listens tells whether one can listen on the port.
+func listens(port int) bool {
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err == nil {
+		_ = listener.Close()
+	}
+	return err == nil
 }
 
 // process is a broker that runs beside the test.
