@@ -15,8 +15,9 @@ type Timestamped struct {
 	Epoch       kafka.Epoch
 }
 
-// decompressedMax bounds what a search inside a compressed batch unpacks, as the broker's limit on produced batches does.
-const decompressedMax = 256 << 20
+// decompressedMax bounds what a search inside a compressed batch unpacks. It is far above the broker's limit on produced batches
+// (raftsman.batch.decompressed.bytes.max): that one may have been higher when the batch was taken, or Kafka wrote it.
+const decompressedMax = 2 << 30
 
 // OffsetForTime returns the first record below a bound whose timestamp is at least ms, looking inside batches. It is false if
 // there is none.
