@@ -114,10 +114,3 @@ func (l *ledger) commitAccepted(group, member string, generation, latest int32) 
 		l.mu.Unlock()
 	}
 }
-
-// forget is told that a group was deleted, or its offsets.
-func (l *ledger) forget(group string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.groups, group)
-}

@@ -240,19 +240,6 @@ func (l *ledger) crashed() {
 	}
 }
 
-// places are the partitions of topics that were not deleted.
-func (l *ledger) places() []place {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var all []place
-	for p, s := range l.parts {
-		if !s.gone {
-			all = append(all, p)
-		}
-	}
-	return all
-}
-
 // finish is told the start and the end of a partition when nobody writes any more and a reader has told all between.
 func (l *ledger) finish(p place, start, end int64) (records int) {
 	l.mu.Lock()

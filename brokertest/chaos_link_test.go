@@ -152,6 +152,3 @@ func (a *asked) answer() (kmsg.Response, error) {
 		return nil, errUnanswered
 	}
 }
-
-// ask sends a request and waits.
-func (l *link) ask(req kmsg.Request) (kmsg.Response, error) { return l.send(req).answer() }

@@ -329,13 +329,10 @@ func (o *oddClients) lostMembers(k *worker) {
 			k.fault("%s: members that went before they had joined keep another one out", k.name)
 			return
 		}
-		if m.join() && len(m.owned) < 2 {
-			m.work()
-		}
-		k.pause(20 * time.Millisecond)
-		if len(m.owned) == 2 {
+		if m.join() && len(m.owned) == 2 {
 			m.leave()
 		}
+		k.pause(20 * time.Millisecond)
 	}
 }
 

@@ -82,7 +82,7 @@ func (e *eye) fetch() {
 		e.session, e.epoch = 0, -1
 		return
 	}
-	r := resp.(*kmsg.FetchResponse)
+	r, life := resp.(*kmsg.FetchResponse), e.life
 	switch code := r.ErrorCode; {
 	case code == kerr.FetchSessionIDNotFound.Code: // it was evicted, or the broker is another
 		e.session, e.epoch = 0, -1
@@ -104,7 +104,7 @@ func (e *eye) fetch() {
 		}
 		for j := range r.Topics[i].Partitions {
 			p := &r.Topics[i].Partitions[j]
-			e.take(t.place(p.Partition), t, before[t.place(p.Partition)], p)
+			e.take(t.place(p.Partition), t, before[t.place(p.Partition)], life, p)
 		}
 	}
 }
@@ -119,14 +119,14 @@ func (e *eye) topicOf(r *kmsg.FetchResponseTopic) *topic {
 }
 
 // take gives one partition's records to the ledger and moves the position.
-func (e *eye) take(at place, t *topic, before marks, p *kmsg.FetchResponseTopicPartition) {
+func (e *eye) take(at place, t *topic, before marks, life *life, p *kmsg.FetchResponseTopicPartition) {
 	switch {
 	case p.ErrorCode == 0:
 	case p.ErrorCode == kerr.OffsetOutOfRange.Code && e.ledger.mayLackStart(at):
 		e.positions[at] = max(e.positions[at], e.startOf(t, at))
 		return
 	default:
-		e.unexpected(fmt.Sprintf("Fetch of partition %d of %s at %d", at.index, t.name, e.positions[at]), p.ErrorCode)
+		e.unexpectedOf(life, fmt.Sprintf("Fetch of partition %d of %s at %d", at.index, t.name, e.positions[at]), p.ErrorCode)
 		return
 	}
 	e.ledger.told(e.name, at, before, marks{high: p.HighWatermark, start: p.LogStartOffset, epoch: -1})

@@ -150,7 +150,13 @@ func (p *pen) ledgerProducer() {
 // unexpected reports an error code that is no consequence of the broker's ending.
 func (k *worker) unexpected(what string, code int16) {
 	k.Helper()
-	if k.life != nil && !k.life.ending.Load() {
+	k.unexpectedOf(k.life, what, code)
+}
+
+// unexpectedOf is unexpected for the answer of a broker that may not be the present one.
+func (k *worker) unexpectedOf(l *life, what string, code int16) {
+	k.Helper()
+	if l != nil && !l.ending.Load() {
 		k.fault("%s: %s: %v", k.name, what, kerr.ErrorForCode(code))
 	}
 }

@@ -278,7 +278,7 @@ func configConversation() []configStep {
 	all := func(sets ...string) assignments { return assignments{config.KindBroker, "", sets} }
 	few := []string{"cleanup.policy", "retention.ms", "retention.bytes", "segment.bytes", "segment.ms"}
 	shown := []configResource{topic(few...), {config.KindTopic, "u", few}, {config.KindBroker, "1", []string{"log.retention.ms", "max.connections"}}, {config.KindBroker, "", nil}}
-	for version := int16(0); version <= 2; version++ {
+	for version := range int16(3) {
 		add("replace: set two", replaceRequest(version, false, t("cleanup.policy=delete", "retention.ms=604800000")))
 		add("rule 27: equal to the default, but set", describeRequest(4, shown...))
 		add("replace: one of two", replaceRequest(version, false, t("retention.ms=5")))
@@ -295,7 +295,7 @@ func configConversation() []configStep {
 		add("replace: all gone", replaceRequest(version, false, t(), assignments{config.KindTopic, "u", nil}, node()))
 		add("replace: nothing", replaceRequest(version, false))
 	}
-	for version := int16(0); version <= 1; version++ {
+	for version := range int16(2) {
 		add("change: set two", incrementalRequest(version, false, t("cleanup.policy=delete", "retention.ms=604800000")))
 		add("change: set one more", incrementalRequest(version, false, t("segment.ms=1000")))
 		add("rule 29: the others are kept", describeRequest(4, shown...))
@@ -411,7 +411,7 @@ func TestRule30RecordedChangesAnswerAsKafka(t *testing.T) {
 			w.mustAlter(replaceRequest(2, false, start))
 		}
 		r := assignments{kind: c.Kind, name: c.Resource}
-		req := kmsg.Request(replaceRequest(2, false, r))
+		var req kmsg.Request = replaceRequest(2, false, r)
 		if !c.Legacy {
 			req = incrementalRequest(1, false, r)
 		}

@@ -341,7 +341,7 @@ func (c *conversation) offsets() {
 		c.epochEnd("rule 77: unknown topic", version, "nope", 0, -1, 0)
 		c.epochEnd("rule 77: unknown partition", version, "t", 9, -1, 0)
 	}
-	for version := int16(0); version <= 2; version++ {
+	for version := range int16(3) {
 		c.produce("delete: fill", 9, 1, "deleted", 0, valuesAt(compress.None, oldMs, oldMs+1, oldMs+2))
 		for _, offset := range []int64{-2, 100, int64(version) * 3, int64(version)*3 + 1, 0} {
 			c.deleteRecords("delete", version, "deleted", 0, offset)

@@ -117,7 +117,7 @@ func TestRule02ApiVersionsNeverCloses(t *testing.T) {
 // The header of an ApiVersions answer has no tags in any version; that of every other flexible answer has.
 func TestRule03ResponseHeaders(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	for version := int16(0); version <= 5; version++ {
+	for version := range int16(6) {
 		l.send(apiVersions(version))
 		_, body, err := l.receive()
 		if err != nil || binary.BigEndian.Uint16(body) != 0 || body[2] != 0 && version < 3 {
@@ -172,7 +172,7 @@ func TestRule05ProduceFromZero(t *testing.T) {
 	if err != nil || batch.Codec() != compress.Snappy {
 		t.Errorf("stored as %v, %v; want snappy", batch.Codec(), err)
 	}
-	for version := int16(0); version < 3; version++ {
+	for version := range int16(3) {
 		old := connect(t, b.Addr())
 		old.sendBytes(frame(kmsg.Produce, version, 1, false, "\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"))
 		if n := old.ended(); n != 0 {
@@ -387,7 +387,7 @@ func TestRule12HostileLengths(t *testing.T) {
 // Nothing receives telemetry, so none is offered.
 func TestRule13NoTelemetryOffered(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	for version := int16(0); version <= 5; version++ {
+	for version := range int16(6) {
 		for _, row := range l.ask(apiVersions(version)).(*kmsg.ApiVersionsResponse).ApiKeys {
 			if row.ApiKey == 71 || row.ApiKey == 72 {
 				t.Errorf("v%d: key %d is advertised", version, row.ApiKey)

@@ -141,7 +141,7 @@ func TestRule28SynonymsOfASetting(t *testing.T) {
 // The legacy request replaces everything, the newer one only what it names.
 func TestRule29ReplacingAndChanging(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	for version := int16(0); version <= 2; version++ {
+	for version := range int16(3) {
 		name := fmt.Sprint("old", version)
 		l.create(name, 1, "cleanup.policy", "compact", "retention.ms", "5000")
 		if c := l.replace(version, name, "retention.ms", "6000"); c != kafka.None {
@@ -152,7 +152,7 @@ func TestRule29ReplacingAndChanging(t *testing.T) {
 			t.Errorf("v%d: replaced: cleanup.policy %s, retention.ms %s", version, deref(policy.Value), deref(retention.Value))
 		}
 	}
-	for version := int16(0); version <= 1; version++ {
+	for version := range int16(2) {
 		name := fmt.Sprint("new", version)
 		l.create(name, 1, "cleanup.policy", "compact", "retention.ms", "5000")
 		if c := l.change(version, name, "retention.ms", kmsg.IncrementalAlterConfigOpSet, "6000"); c != kafka.None {
@@ -168,7 +168,7 @@ func TestRule29ReplacingAndChanging(t *testing.T) {
 func TestRule30AppendAndSubtract(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	const add, take = kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract
-	for version := int16(0); version <= 1; version++ {
+	for version := range int16(2) {
 		name := fmt.Sprint("t", version)
 		l.create(name, 1)
 		for _, step := range []struct {

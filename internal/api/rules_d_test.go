@@ -282,7 +282,7 @@ func TestRule67RecordsOutsideATransaction(t *testing.T) {
 	if got := l.ask(req).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset; got != 1 {
 		t.Errorf("the last stable offset is %d, want 1", got)
 	}
-	for version := int16(0); version <= 5; version++ {
+	for version := range int16(6) {
 		init := at(version, kmsg.NewPtrInitProducerIDRequest())
 		init.TransactionalID = new("tx")
 		if c := kafka.Error(l.ask(init).(*kmsg.InitProducerIDResponse).ErrorCode); c == kafka.None || c.Retriable() {

@@ -64,7 +64,7 @@ func groupBroker(t *testing.T, opts ...brokertest.Option) *brokertest.Broker {
 func TestRule83MemberIDsFirst(t *testing.T) {
 	b := groupBroker(t)
 	l := connect(t, b.Addr())
-	for version := int16(0); version <= 9; version++ {
+	for version := range int16(10) {
 		first := l.ask(joinRequest(version, fmt.Sprint("g", version), "", "range")).(*kmsg.JoinGroupResponse)
 		want := kafka.MemberIdRequired
 		if version < 4 {
@@ -192,7 +192,7 @@ func TestRule86DeletingGroupsAndOffsets(t *testing.T) {
 	other := joinRequest(3, "other", "", "range")
 	other.ProtocolType = "connect"
 	l.ask(other)
-	for version := int16(0); version <= 2; version++ {
+	for version := range int16(3) {
 		l.ask(commitRequest(8, "offsets", "", -1, commitRow{"r", [16]byte{}, 0, 5}))
 		gone := l.join(3, "left", nil)
 		l.ask(leaveRequest(2, "left", gone.MemberID))
@@ -237,7 +237,7 @@ func TestRule87DescribingAndListingGroups(t *testing.T) {
 	l := connect(t, b.Addr())
 	l.assign(3, "live", l.join(3, "live", nil))
 	l.ask(commitRequest(8, "offsets", "", -1, commitRow{"r", [16]byte{}, 0, 5}))
-	for version := int16(0); version <= 6; version++ {
+	for version := range int16(7) {
 		for _, g := range l.ask(describeGroups(version, "live", "offsets", "unknown")).(*kmsg.DescribeGroupsResponse).Groups {
 			state, want := map[string]string{"live": "Stable", "offsets": "Empty", "unknown": "Dead"}[g.Group], kafka.None
 			if g.Group == "unknown" && version >= 6 {
@@ -249,7 +249,7 @@ func TestRule87DescribingAndListingGroups(t *testing.T) {
 			}
 		}
 	}
-	for version := int16(0); version <= 5; version++ {
+	for version := range int16(6) {
 		for filter, want := range map[[2]string][]string{
 			{"", ""}: {"live", "offsets"}, {"Stable", ""}: {"live"}, {"empty", ""}: {"offsets"}, {"Dead", ""}: nil, {"", "classic"}: {"live", "offsets"},
 			{"", "consumer"}: nil, {"Stable", "Classic"}: {"live"},

@@ -170,12 +170,12 @@ func TestFailedFlushIsNotRetried(t *testing.T) {
 	flush(t, l)
 	fill(t, l, 1, 0)
 	fs.Add(faultfs.Rule{Op: faultfs.OpSync, Err: errIO})
-	end, err := l.Flush()
+	_, err := l.Flush()
 	wantError(t, err, ErrDiskFailed)
 	wantError(t, err, syscall.EIO)
 	before := fs.Count(faultfs.OpAnySync)
 	for range 3 {
-		if end, err = l.Flush(); err == nil || end != 3 || l.FlushedOffset() != 3 {
+		if end, err := l.Flush(); err == nil || end != 3 || l.FlushedOffset() != 3 {
 			t.Fatalf("Flush() = %d, %v, flushed %d, want 3 and an error", end, err, l.FlushedOffset())
 		}
 	}

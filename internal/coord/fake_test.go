@@ -45,7 +45,7 @@ func (l *logs) Append(tp kafka.TopicPartition, b record.Batch, done func(kafka.O
 		done(kafka.NoOffset, err)
 		return
 	}
-	kept := record.Batch(slices.Clone(b))
+	kept := slices.Clone(b)
 	if before := l.batches[tp]; len(before) > 0 {
 		kept.SetBaseOffset(before[len(before)-1].NextOffset())
 	}

@@ -26,7 +26,7 @@ func TestSplitCutsWholeBatchesOff(t *testing.T) {
 	if _, rest, err = Split(rest); err != nil || len(rest) != 0 {
 		t.Fatalf("%d left, %v", len(rest), err)
 	}
-	for n := range len(first) {
+	for n := range first {
 		if _, _, err := Split(first[:n]); !errors.Is(err, ErrShort) {
 			t.Fatalf("%d of %d bytes: %v, want %v", n, len(first), err, ErrShort)
 		}

@@ -24,5 +24,6 @@ func freeSpace(dir string) (total, usable int64, err error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(s.Blocks) * int64(s.Bsize), int64(s.Bavail) * int64(s.Bsize), nil
+	block := int64(s.Bsize) //nolint:unconvert // of another type on other systems
+	return int64(s.Blocks) * block, int64(s.Bavail) * block, nil
 }

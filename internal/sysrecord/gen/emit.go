@@ -267,10 +267,10 @@ func (e *emitter) writeField(f *field, dst string) string {
 }
 
 func (e *emitter) writeScalar(elem string, s scalar, value, dst string) string {
-	switch {
-	case elem == "string" || elem == "bytes":
+	switch elem {
+	case "string", "bytes":
 		return fmt.Sprintf("%s = append%s(%s, %s, flexible)\n", dst, s.method, dst, value)
-	case elem == "uuid":
+	case "uuid":
 		return fmt.Sprintf("%s = append(%s, %s[:]...)\n", dst, dst, value)
 	}
 	return fmt.Sprintf("%s = append%s(%s, %s)\n", dst, s.method, dst, value)
