@@ -1,7 +1,6 @@
 package api
 
 import (
-	"fmt"
 	"math"
 	"sync/atomic"
 
@@ -43,7 +42,8 @@ func describedGroup(version int16, name string, r *group.DescribeReply, operatio
 	}
 	resp.State, resp.ProtocolType, resp.Protocol = r.State.String(), r.ProtocolType, r.Protocol
 	if !r.Found && version >= 6 {
-		resp.ErrorCode, resp.ErrorMessage = int16(kafka.GroupIdNotFound), new(fmt.Sprintf("Group %s not found.", name))
+		_, resp.ErrorMessage = answerOf(kafka.Refuse(kafka.GroupIdNotFound, "Group %s not found.", name))
+		resp.ErrorCode = int16(kafka.GroupIdNotFound)
 	}
 	resp.AuthorizedOperations = math.MinInt32
 	if operations && resp.ErrorCode == 0 {

@@ -36,7 +36,7 @@ func (a *API) producersOf(tp kafka.TopicPartition) kmsg.DescribeProducersRespons
 	}
 	code, message := answerOf(err)
 	if message == nil && code != kafka.None {
-		message = new(tp.String() + ": " + code.Error())
+		_, message = answerOf(kafka.Refuse(code, "%s: %s", tp, code.Error()))
 	}
 	row.ErrorCode, row.ErrorMessage = int16(code), message
 	for _, p := range producers {

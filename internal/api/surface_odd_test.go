@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"math"
 	"reflect"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -12,6 +14,7 @@ const (
 	single  = "one default row"     // in each list, and the empty string where null is allowed
 	doubled = "a default row twice" // in each list
 	hollow  = "empty lists"         // never null
+	longest = "longest strings"     // a row in each list, and in every string as much as goes in
 )
 
 // odd asks for every version of every key in ways that say nothing sensible.
@@ -57,10 +60,15 @@ func fill(v reflect.Value, way string) {
 		field, name := v.Field(i), v.Type().Field(i).Name
 		switch {
 		case name == "UnknownTags" || name == "Version":
+		case way == longest && field.Kind() == reflect.String:
+			field.SetString(longestString)
+		case way == longest && field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.String:
+			s := longestString
+			field.Set(reflect.ValueOf(&s))
 		case field.Kind() == reflect.Pointer && field.Type().Elem().Kind() == reflect.String && way != hollow:
 			field.Set(reflect.New(field.Type().Elem()))
 		case field.Kind() == reflect.Slice:
-			rows := map[string]int{single: 1, doubled: 2}[way]
+			rows := map[string]int{single: 1, doubled: 2, longest: 1}[way]
 			if field.Type().Elem().Kind() == reflect.Uint8 {
 				rows = 0 // null records leave Kafka without an answer
 			}
@@ -74,8 +82,15 @@ func fill(v reflect.Value, way string) {
 	}
 }
 
+// longestString is the longest that a string of the protocol can be.
+var longestString = strings.Repeat("s", math.MaxInt16)
+
 func fillRow(row reflect.Value, way string) {
-	if row.Kind() != reflect.Struct {
+	switch {
+	case row.Kind() == reflect.String && way == longest:
+		row.SetString(longestString)
+		return
+	case row.Kind() != reflect.Struct:
 		return
 	}
 	if def := row.Addr().MethodByName("Default"); def.IsValid() {

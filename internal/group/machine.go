@@ -10,8 +10,10 @@ package group
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -215,11 +217,20 @@ func (m *Machine) describe(g *group) *DescribeReply {
 	return r
 }
 
+// memberNameMax leaves room for the rest of a member id in a string of the protocol, which ends at 32,767 bytes.
+const memberNameMax = math.MaxInt16 - len("-00112233-4455-6677-8899-aabbccddeeff")
+
 // newMemberID makes the id of a new member: what names it to people, and 122 random bits as Java writes them.
 func (m *Machine) newMemberID(c *Join) string {
 	name := c.ClientID
 	if c.InstanceID != nil {
 		name = *c.InstanceID
+	}
+	if n := memberNameMax; len(name) > n {
+		for n > 0 && !utf8.RuneStart(name[n]) {
+			n--
+		}
+		name = name[:n]
 	}
 	var u [16]byte
 	m.random(u[:])

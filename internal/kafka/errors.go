@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 )
 
 // Error is a code of Kafka's protocol, from -1 (UNKNOWN_SERVER_ERROR) to 136. It is the error that a client is told:
@@ -194,12 +195,27 @@ func Answer(err error) (code Error, message string) {
 		return None, ""
 	}
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
-		return refusal.Code, refusal.Message
+		return refusal.Code, cutMessage(refusal.Message)
 	}
 	if code, ok := errors.AsType[Error](err); ok {
 		return code, ""
 	}
 	return UnknownServerError, ""
+}
+
+// messageMax is how many bytes of a message a client is told. A message may quote what the client sent, and a string of the
+// protocol ends at 32,767 bytes.
+const messageMax = 4096
+
+func cutMessage(message string) string {
+	if len(message) <= messageMax {
+		return message
+	}
+	n := messageMax
+	for n > 0 && !utf8.RuneStart(message[n]) {
+		n--
+	}
+	return message[:n] + "…"
 }
 
 // errorTable is indexed by code + 1.

@@ -1,6 +1,9 @@
 package wire
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // reader takes primitive values off the front of src. Once something was missing, bad is set and every value is zero.
 type reader struct {
@@ -96,11 +99,18 @@ func (r *reader) length(flexible bool) int {
 	return int(r.int32())
 }
 
+// stringLength reads the length of a string: -1 is null. A compact string could be longer than any other; Kafka takes none that
+// is, and what it is copied into, as a record of a group, has no room for it.
 func (r *reader) stringLength(flexible bool) int {
-	if flexible {
-		return int(r.uvarint()) - 1
+	if !flexible {
+		return int(r.int16())
 	}
-	return int(r.int16())
+	n := int(r.uvarint()) - 1
+	if n > math.MaxInt16 {
+		r.fail()
+		return 0
+	}
+	return n
 }
 
 // string returns the bytes of a string that must not be null.
