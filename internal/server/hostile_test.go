@@ -155,8 +155,14 @@ func TestBudgetHoldsReadersBack(t *testing.T) {
 	const frame = 1 << 20
 	parked := newParking(kmsg.Fetch)
 	ts := start(t, Config{BudgetBytes: 8 * frame}, parked.handle)
-	big := func() []byte { // a Fetch whose rack is a megabyte of compact string, decoded into as much again
-		return header(kmsg.Fetch, 12, append(append(make([]byte, 25), 1, 1), append(binary.AppendUvarint(nil, frame-100+1), append(make([]byte, frame-100), 0)...)...)...)
+	big := func() []byte { // a Fetch that forgets topics of the longest names, a megabyte in all, decoded into as much again
+		const topics, name = 32, frame/32 - 10
+		body := append(make([]byte, 25), 1, topics+1)
+		for range topics {
+			body = append(binary.AppendUvarint(body, name+1), make([]byte, name)...)
+			body = append(body, 1, 0)
+		}
+		return header(kmsg.Fetch, 12, append(body, 1, 0)...)
 	}
 	before := ts.BytesInFlight()
 	for range 10 {
