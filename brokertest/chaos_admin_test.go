@@ -292,7 +292,6 @@ func (k *worker) churnUse(t *topic, round int) {
 
 // churnDelete deletes a topic, by name or id, until it is gone, and checks that its id is not served any more.
 func (k *worker) churnDelete(t *topic) {
-	k.ledger.dropping(t.id)
 	for k.running() {
 		req := kmsg.NewPtrDeleteTopicsRequest()
 		req.Version, req.TimeoutMillis = 1+int16(k.r.IntN(6)), 10_000

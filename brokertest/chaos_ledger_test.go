@@ -46,7 +46,6 @@ type story struct {
 	kept  int64 // the greatest log start that DeleteRecords promised
 	// expires says that retention takes records away.
 	expires bool
-	gone    bool // the topic was deleted, or somebody is about to
 }
 
 // fact is what is known of an offset.
@@ -189,7 +188,7 @@ func (l *ledger) told(who string, p place, before, now marks) {
 	}
 }
 
-// deleting is told before records are deleted; expiring, that they may go at any time; dropping, before a topic is deleted.
+// deleting is told before records are deleted; expiring, that they may go at any time.
 func (l *ledger) deleting(p place, to int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,16 +200,6 @@ func (l *ledger) expiring(p place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.story(p).expires = true
-}
-
-func (l *ledger) dropping(topic [16]byte) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for p, s := range l.parts {
-		if p.topic == topic {
-			s.gone = true
-		}
-	}
 }
 
 // mayLackStart tells whether a reader may find the log's start above where it was.
