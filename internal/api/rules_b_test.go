@@ -54,7 +54,7 @@ func TestRule14AllTopicsAndNone(t *testing.T) {
 // The first request for a topic creates it and answers that it is not there; the next finds it led.
 func TestRule15CreationOnFirstUse(t *testing.T) {
 	l := connect(t, brokertest.Start(t, brokertest.Property("num.partitions", "3")).Addr())
-	for version := int16(0); version <= 13; version++ {
+	for version := range int16(14) {
 		name := fmt.Sprint("first", version)
 		req := metadataRequest(version, []string{name})
 		req.AllowAutoTopicCreation = true
@@ -74,7 +74,7 @@ func TestRule15CreationOnFirstUse(t *testing.T) {
 
 func TestRule16NoCreationOnFirstUse(t *testing.T) {
 	on, off := connect(t, brokertest.Start(t).Addr()), connect(t, brokertest.Start(t, brokertest.Property("auto.create.topics.enable", "false")).Addr())
-	for version := int16(0); version <= 13; version++ {
+	for version := range int16(14) {
 		for _, allowed := range []bool{false, true} {
 			for _, l := range []*link{on, off} {
 				name := fmt.Sprintf("use-%d-%v", version, allowed)
@@ -102,19 +102,19 @@ func TestRule17AddressOfTheListener(t *testing.T) {
 		brokertest.Property("inter.broker.listener.name", "IN"))
 	for i, want := range []string{"in.example:1111", "out.example:2222"} {
 		l := connect(t, b.Node().Addrs()[i].String())
-		for version := int16(0); version <= 13; version++ {
+		for version := range int16(14) {
 			m := l.ask(metadataRequest(version, []string{})).(*kmsg.MetadataResponse).Brokers
 			if got := fmt.Sprintf("%s:%d", m[0].Host, m[0].Port); len(m) != 1 || got != want {
 				t.Errorf("Metadata v%d: %d brokers, %s, want %s", version, len(m), got, want)
 			}
 		}
-		for version := int16(0); version <= 2; version++ {
+		for version := range int16(3) {
 			c := l.ask(at(version, kmsg.NewPtrDescribeClusterRequest())).(*kmsg.DescribeClusterResponse).Brokers
 			if got := fmt.Sprintf("%s:%d", c[0].Host, c[0].Port); got != want {
 				t.Errorf("DescribeCluster v%d: %s, want %s", version, got, want)
 			}
 		}
-		for version := int16(0); version <= 6; version++ {
+		for version := range int16(7) {
 			req := at(version, kmsg.NewPtrFindCoordinatorRequest())
 			req.CoordinatorKey, req.CoordinatorKeys = "g", []string{"g"}
 			until(l, req, "a coordinator", found)
@@ -312,8 +312,12 @@ func TestRule22ReplicationFactors(t *testing.T) {
 			factor     int16
 			want       kafka.Error
 		}{
-			{1, 3, kafka.InvalidReplicationFactor}, {1, 0, kafka.InvalidReplicationFactor}, {1, -2, kafka.InvalidReplicationFactor},
-			{1, 32767, kafka.InvalidReplicationFactor}, {0, 3, kafka.InvalidPartitions}, {1, 1, kafka.None},
+			{1, 3, kafka.InvalidReplicationFactor},
+			{1, 0, kafka.InvalidReplicationFactor},
+			{1, -2, kafka.InvalidReplicationFactor},
+			{1, 32767, kafka.InvalidReplicationFactor},
+			{0, 3, kafka.InvalidPartitions},
+			{1, 1, kafka.None},
 		} {
 			name := fmt.Sprintf("t%d%d%d", version, c.partitions, c.factor)
 			if got := createCode(l, version, newTopic(name, c.partitions, c.factor)); got != c.want {
@@ -350,7 +354,7 @@ func TestRule23DefaultsOfNewTopics(t *testing.T) {
 func TestRule24TopicsOnlyGrow(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	l.create("t", 5)
-	for version := int16(0); version <= 3; version++ {
+	for version := range int16(4) {
 		now := int32(5 + version)
 		for _, count := range []int32{now, 3} {
 			row := l.ask(growRequest(version, "t", count)).(*kmsg.CreatePartitionsResponse).Topics[0]
@@ -471,7 +475,7 @@ func TestRule32ClusterAndController(t *testing.T) {
 	for range 2 {
 		b := brokertest.Start(t, brokertest.Dir(dir))
 		l := connect(t, b.Addr())
-		for version := int16(0); version <= 2; version++ {
+		for version := range int16(3) {
 			c := l.ask(at(version, kmsg.NewPtrDescribeClusterRequest())).(*kmsg.DescribeClusterResponse)
 			if !slices.ContainsFunc(c.Brokers, func(r kmsg.DescribeClusterResponseBroker) bool { return r.NodeID == c.ControllerID }) {
 				t.Errorf("DescribeCluster v%d: controller %d is none of %+v", version, c.ControllerID, c.Brokers)
