@@ -483,12 +483,12 @@ func (w *crashWorld) takeBefore(patience time.Duration) {
 	value := fmt.Sprint(60_000 + w.round)
 	must(w.adm.AlterBrokerConfigs(w.t.Context(), []kadm.AlterConfig{{Name: key, Value: &value}}))(w.t)
 	eventually(w.t, patience, "the broker shows what it has acknowledged", func() error {
-		w.before = takeCensus(w.t, w.adm)
-		if got := w.before.Configs[""][key]; got != value {
+		if got := takeCensus(w.t, w.adm).Configs[""][key]; got != value {
 			return fmt.Errorf("%s is %s, was set to %s", key, got, value)
 		}
 		return nil
 	})
+	w.before = takeCensus(w.t, w.adm) // all of it after the last setting showed
 }
 
 // killAmidChanges kills the broker while a topic is created and offsets are committed.
