@@ -458,6 +458,7 @@ func recordAnswers(t *testing.T, c *conversation) {
 	t.Helper()
 	l := connect(t, *recordSurface)
 	forgetAll(l)
+	warmUp(l)
 	w := newWorld(t, *recordSurface)
 	answers := map[string][]string{}
 	for i := range c.steps {
@@ -517,6 +518,14 @@ func recordedAnswers(t *testing.T) map[string][]string {
 		}
 	}
 	return answers
+}
+
+// warmUp waits for what a new Kafka makes when it is first asked: its groups' topic, and a block of producer ids.
+func warmUp(l *link) {
+	l.Helper()
+	l.coordinator("any")
+	until(l, at(5, kmsg.NewPtrListGroupsRequest()), "all groups", func(r *kmsg.ListGroupsResponse) bool { return r.ErrorCode == 0 })
+	until(l, at(5, kmsg.NewPtrInitProducerIDRequest()), "a producer id", func(r *kmsg.InitProducerIDResponse) bool { return r.ErrorCode == 0 })
 }
 
 // forgetAll deletes every topic and group of a broker, so that the conversation finds none.
