@@ -411,7 +411,7 @@ func TestRule30RecordedChangesAnswerAsKafka(t *testing.T) {
 			w.mustAlter(replaceRequest(2, false, start))
 		}
 		r := assignments{kind: c.Kind, name: c.Resource}
-		var req kmsg.Request = replaceRequest(2, false, r)
+		req := replaceRequest(2, false, r)
 		if !c.Legacy {
 			req = incrementalRequest(1, false, r)
 		}
