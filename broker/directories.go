@@ -121,7 +121,7 @@ func (n *Node) mustBeEmpty(path string) error {
 	}
 	for _, entry := range entries {
 		switch name := entry.Name; name {
-		case "lost+found", ".lock", "__cluster_metadata-0": // of the file system, or of a format that was cut short
+		case "lost+found", ".lock", "__cluster_metadata-0", "meta.properties.tmp": // of the file system, or of a format that was cut short
 		default:
 			return fmt.Errorf("%s holds %s and no meta.properties: not a log directory, and nothing was touched; give an empty or new one",
 				path, filepath.Join(path, name))
