@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -491,7 +492,7 @@ func (w *crashWorld) takeBefore(patience time.Duration) {
 	w.before = takeCensus(w.t, w.adm) // all of it after the last setting showed
 }
 
-// killAmidChanges kills the broker while a topic is created and offsets are committed.
+// killAmidChanges ends the broker while a topic is created and offsets are committed.
 func (w *crashWorld) killAmidChanges(round int) {
 	w.committed = w.member.acknowledged()
 	w.stray = strayWork{topic: fmt.Sprint(inFlight, "-", round)}
@@ -524,7 +525,13 @@ func (w *crashWorld) killAmidChanges(round int) {
 	<-asked
 	<-asked
 	w.story.awaitAcks(w.t, w.random.IntN(20), w.broker.exited)
-	w.broker.kill()
+	if round%5 == 4 { // in order, for once: nobody may notice the difference
+		if took := w.broker.terminate(); took > 5*time.Second || w.broker.err != nil {
+			w.t.Errorf("SIGTERM ended the broker within %v: %v", took, w.broker.err)
+		}
+	} else {
+		w.broker.kill()
+	}
 	changes.Wait()
 }
 
@@ -535,11 +542,98 @@ func (w *crashWorld) dieWhileStarting() {
 	if set == "openat" {
 		n *= 20
 	}
-	command := exec.Command("strace", "-f", "--seccomp-bpf", "-qqq", "-o", os.DevNull, "-e", "trace="+set, "-e",
-		fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", set, n), binary(w.t), "serve", "--data", w.swap.data, "--listen", w.swap.addr())
-	p := startProcess(w.t, w.swap.addr(), command)
+	p := launchDoomed(w.t, w.swap.data, w.swap.port, set, n)
 	w.story.awaitAcks(w.t, 50, p.exited)
 	p.kill()
+}
+
+// launchDoomed starts the broker such that it is killed at the n-th of some system calls of one of its threads.
+func launchDoomed(t testing.TB, dir string, port int, calls string, n int) *process {
+	t.Helper()
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	return startProcess(t, addr, exec.Command("strace", "-f", "-qqq", "-o", os.DevNull, "-e", "trace="+calls,
+		"-e", fmt.Sprintf("inject=%s:signal=SIGKILL:when=%d", calls, n), binary(t), "serve", "--data", dir, "--listen", addr))
+}
+
+// TestKilledInTheMiddleOfAFirstStart kills the first start of a broker at one system call after the other, and as soon as one
+// file after the other is there. Whatever it leaves of a new directory, the next start serves from it, and from then on the
+// cluster stays the same.
+func TestKilledInTheMiddleOfAFirstStart(t *testing.T) {
+	starts, served := 0, 0
+	try := func(what string, die func(dir string) *process) {
+		dir := filepath.Join(t.TempDir(), "data")
+		p := die(dir)
+		starts++
+		if strings.Contains(p.log.String(), "msg=serving") {
+			served++
+		}
+		startAfterDeath(t, what, dir)
+	}
+	times := 8
+	if soak() {
+		times = 40
+	}
+	for _, calls := range []string{"mkdirat", "openat", "pwrite64,write", "fdatasync,fsync,syncfs", "renameat,renameat2", "unlinkat,ftruncate"} {
+		for n := 1; n <= times; n++ {
+			try(fmt.Sprintf("killed at %s %d", calls, n), func(dir string) *process {
+				p := launchDoomed(t, dir, freePort(t), calls, n)
+				eventually(t, 20*time.Second, "the first start dies or serves", func() error {
+					select {
+					case <-p.exited:
+						return nil
+					default:
+					}
+					if !strings.Contains(p.log.String(), "msg=serving") {
+						return errors.New(p.log.tail(5))
+					}
+					return nil
+				})
+				p.kill()
+				return p
+			})
+		}
+	}
+	metadata := "__cluster_metadata-0"
+	for _, file := range []string{
+		".", metadata, metadata + "/00000000000000000000-0000000000.checkpoint.part", metadata + "/00000000000000000000-0000000000.checkpoint",
+		"meta.properties.tmp", "meta.properties", ".lock", metadata + "/partition.metadata", metadata + "/00000000000000000000.log", metadata + "/quorum-state",
+	} {
+		try("killed when there was "+file, func(dir string) *process {
+			p := launchBroker(t, dir, freePort(t))
+			for began := time.Now(); time.Since(began) < 10*time.Second; {
+				if _, err := os.Lstat(filepath.Join(dir, file)); err == nil || strings.Contains(p.log.String(), "msg=serving") {
+					break
+				}
+			}
+			p.kill()
+			return p
+		})
+	}
+	t.Logf("%d first starts were killed, %d of them after they served", starts, served)
+}
+
+// startAfterDeath starts a broker on what is there, twice, and has it serve.
+func startAfterDeath(t testing.TB, what, dir string) {
+	t.Helper()
+	var cluster string
+	for round := range 2 {
+		p := startBroker(t, dir)
+		is := must(kadm.NewClient(crashClient(t, p.addr)).Metadata(t.Context()))(t).Cluster
+		if round == 1 && is != cluster {
+			t.Errorf("%s: cluster %s, was %s", what, is, cluster)
+		}
+		cluster = is
+		if round == 0 {
+			createTopic(t, p.addr, "first", 1)
+		}
+		if code, err := produceOne(dialRaw(t, p.addr), "first", 0, -1); err != nil || code != 0 {
+			t.Fatalf("%s: produce: code %d, %v", what, code, err)
+		}
+		if got := len(readTopic(t, p.addr, "first")[0]); got != round+1 {
+			t.Errorf("%s: %d records, want %d", what, got, round+1)
+		}
+		p.kill()
+	}
 }
 
 // compare checks what the broker serves after a start against what was there before the end. Kafka serves before it has loaded

@@ -52,7 +52,7 @@ func launchWith(t testing.TB, addr string, args ...string) *process {
 func (d swapDir) kafka(t testing.TB) *process {
 	t.Helper()
 	p := d.launchKafka(t)
-	p.awaitServing(60 * time.Second)
+	p.awaitServing(3 * time.Minute) // a JVM on a busy machine
 	return p
 }
 

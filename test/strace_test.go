@@ -24,7 +24,7 @@ const flushDelay = 100 * time.Millisecond
 func TestNothingIsAcknowledgedBeforeItsFlush(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(t.TempDir(), "trace.txt")
-	p := straceBroker(t, dir, freePort(t), "--seccomp-bpf", "-y", "-o", trace, "-e", "trace=fdatasync,fsync,syncfs",
+	p := straceBroker(t, dir, freePort(t), "-y", "-o", trace, "-e", "trace=fdatasync,fsync,syncfs",
 		"-e", fmt.Sprintf("inject=fdatasync,fsync,syncfs:delay_enter=%d", flushDelay.Microseconds()))
 	began := time.Now()
 	createTopic(t, p.addr, "slow", 2)
