@@ -36,9 +36,7 @@ func (a *API) createTopics(c call) {
 			results = append(results, meta.TopicResult{Name: t.Name, Err: err})
 		}
 	}
-	for _, name := range sortedKeys(doubled) {
-		results = append(results, meta.TopicResult{Name: name, Err: doubled[name]})
-	}
+	results = append(results, a.refuseDoubled(cmd, doubled)...)
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	resp.Topics = make([]kmsg.CreateTopicsResponseTopic, len(results))
 	for i := range results {
@@ -48,11 +46,11 @@ func (a *API) createTopics(c call) {
 }
 
 // newTopic returns the topic that a client asks for. The error is about two assignments for one partition.
-func newTopic(t *kmsg.CreateTopicsRequestTopic) (meta.NewTopic, error) {
-	topic := meta.NewTopic{Name: t.Topic, Partitions: t.NumPartitions, ReplicationFactor: t.ReplicationFactor}
+func newTopic(t *kmsg.CreateTopicsRequestTopic) (topic meta.NewTopic, doubled error) {
+	topic = meta.NewTopic{Name: t.Topic, Partitions: t.NumPartitions, ReplicationFactor: t.ReplicationFactor}
 	for _, row := range t.ReplicaAssignment {
-		if _, twice := topic.Assignments[row.Partition]; twice {
-			return topic, kafka.Refuse(kafka.InvalidReplicaAssignment, "partition %d is assigned more than once", row.Partition)
+		if _, twice := topic.Assignments[row.Partition]; twice && doubled == nil {
+			doubled = kafka.Refuse(kafka.InvalidReplicaAssignment, "partition %d is assigned more than once", row.Partition)
 		}
 		if topic.Assignments == nil {
 			topic.Assignments = map[int32][]kafka.NodeID{}
@@ -62,7 +60,7 @@ func newTopic(t *kmsg.CreateTopicsRequestTopic) (meta.NewTopic, error) {
 	for _, entry := range t.Configs {
 		topic.Configs = append(topic.Configs, meta.ConfigValue{Name: entry.Name, Value: entry.Value})
 	}
-	return topic, nil
+	return topic, doubled
 }
 
 func withoutDoubled(cmd meta.CreateTopics, doubled map[string]error) meta.CreateTopics {
@@ -76,6 +74,36 @@ func withoutDoubled(cmd meta.CreateTopics, doubled map[string]error) meta.Create
 		}
 	}
 	return rest
+}
+
+// refuseDoubled tells of the topics with two assignments for one partition: that, or what is looked at before.
+func (a *API) refuseDoubled(cmd meta.CreateTopics, doubled map[string]error) []meta.TopicResult {
+	if len(doubled) == 0 {
+		return nil
+	}
+	try := meta.CreateTopics{ValidateOnly: true}
+	for _, t := range cmd.Topics {
+		if doubled[t.Name] != nil {
+			try.Topics = append(try.Topics, t)
+		}
+	}
+	results, err := a.Quorum.CreateTopics(context.Background(), try)
+	if err != nil {
+		results = nil
+		for _, t := range try.Topics {
+			results = append(results, meta.TopicResult{Name: t.Name, Err: err})
+		}
+	}
+	for i := range results {
+		r := &results[i]
+		switch code, _ := kafka.Answer(r.Err); code {
+		case kafka.InvalidTopicException, kafka.TopicAlreadyExists, kafka.InvalidConfig, kafka.InvalidRequest:
+			*r = meta.TopicResult{Name: r.Name, Err: r.Err}
+		default:
+			*r = meta.TopicResult{Name: r.Name, Err: doubled[r.Name]}
+		}
+	}
+	return results
 }
 
 func (a *API) createdRow(r *meta.TopicResult) kmsg.CreateTopicsResponseTopic {

@@ -33,8 +33,8 @@ func (a *API) describeConfigs(c call) {
 		}
 		code, message := answerOf(err)
 		row.ErrorCode, row.ErrorMessage = int16(code), message
-		if code == kafka.None {
-			row.ErrorMessage = new("") // which is Kafka's, and not null
+		if message == nil {
+			row.ErrorMessage = new("") // as Kafka says it, not null
 		}
 		for j := range entries {
 			if e := &entries[j]; len(r.ConfigNames) == 0 || slices.Contains(r.ConfigNames, e.Name) {

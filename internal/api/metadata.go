@@ -123,6 +123,9 @@ func (a *API) metadataTopics(c call, image *meta.Image, req *kmsg.MetadataReques
 		}
 		row := kmsg.NewMetadataResponseTopic()
 		row.Topic, row.IsInternal = &name, meta.IsInternalTopic(name)
+		if req.IncludeTopicAuthorizedOperations && c.Version >= 8 {
+			row.AuthorizedOperations = allTopicOperations
+		}
 		row.ErrorCode = int16(kafka.UnknownTopicOrPartition)
 		if meta.CheckTopicName(name) != nil {
 			row.ErrorCode = int16(kafka.InvalidTopicException)

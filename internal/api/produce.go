@@ -78,9 +78,9 @@ func (p *produceCall) prepare() {
 			part := &t.Partitions[j]
 			p.rows = append(p.rows, wire.FailedProduce(part.Index, kafka.None))
 			row := &p.rows[len(p.rows)-1]
-			err := p.refuseRecords(refusal, part.Records)
-			if err == nil && p.req.TransactionalID != nil {
-				err = p.refuseTransaction(image, t, part)
+			err := refusal
+			if err == nil && (p.call.Version < zstdFrom || p.req.TransactionalID != nil) {
+				err = p.refuseRecords(image, t, part)
 			}
 			if err != nil {
 				row.Err, row.ErrorMessage = answerOf(err)
@@ -102,9 +102,19 @@ func (p *produceCall) refuseTopic(name string) error {
 	return nil
 }
 
-// refuseTransaction returns why records of a transaction are not appended: there is no coordinator to have opened one. Other
-// records of a request with a transactional id are like any.
-func (p *produceCall) refuseTransaction(image *meta.Image, t *wire.ProduceTopic, part *wire.ProducePartition) error {
+// internalTopic tells whether clients may not write to the topic.
+func internalTopic(name string) bool {
+	switch name {
+	case "__consumer_offsets", "__transaction_state", "__share_group_state":
+		return true
+	}
+	return false
+}
+
+// refuseRecords returns why the partition does not get records that an old client sent, or one with a transactional id: zstd, which
+// old versions do not have, and records of a transaction, as there is no coordinator to have opened one. Other records of a
+// request with a transactional id are like any.
+func (p *produceCall) refuseRecords(image *meta.Image, t *wire.ProduceTopic, part *wire.ProducePartition) error {
 	topic, known := image.Topic(t.Name)
 	unknown := kafka.UnknownTopicOrPartition
 	if p.call.Version >= produceByID {
@@ -117,29 +127,15 @@ func (p *produceCall) refuseTransaction(image *meta.Image, t *wire.ProduceTopic,
 	if part.Index < 0 || int(part.Index) >= len(topic.Partitions) {
 		return kafka.UnknownTopicOrPartition
 	}
-	if batch, _, err := record.Split(part.Records); err == nil && batch.IsTransactional() {
+	batch, _, err := record.Split(part.Records)
+	switch {
+	case err != nil:
+		return nil // the log says what is wrong with them
+	case p.call.Version < zstdFrom && batch.Codec() == compress.Zstd:
+		return kafka.UnsupportedCompressionType
+	case p.req.TransactionalID != nil && batch.IsTransactional():
 		return kafka.Refuse(kafka.InvalidTxnState, "transactional id %q has no transaction open: this broker has no transaction coordinator",
 			*p.req.TransactionalID)
-	}
-	return nil
-}
-
-// internalTopic tells whether clients may not write to the topic.
-func internalTopic(name string) bool {
-	switch name {
-	case "__consumer_offsets", "__transaction_state", "__share_group_state":
-		return true
-	}
-	return false
-}
-
-// refuseRecords adds to the topic's refusal what the version of the request does not allow.
-func (p *produceCall) refuseRecords(topic error, records []byte) error {
-	if topic != nil || p.call.Version >= zstdFrom {
-		return topic
-	}
-	if batch, _, err := record.Split(records); err == nil && batch.Codec() == compress.Zstd {
-		return kafka.UnsupportedCompressionType
 	}
 	return nil
 }

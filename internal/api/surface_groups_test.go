@@ -104,6 +104,7 @@ func offsetsRequest(version int16, group string, topics []commitRow) *kmsg.Offse
 
 func (c *conversation) groups() {
 	c.coordinators()
+	c.announced()
 	c.memberships()
 	c.rebalance()
 	c.commits()
@@ -150,6 +151,30 @@ func (c *conversation) coordinators() {
 			c.add(fmt.Sprintf("a share partition of key %q", key), req)
 		}
 	}
+}
+
+// announced looks at groups that somebody has asked about and nobody is in.
+func (c *conversation) announced() {
+	look := func(name string) {
+		c.add("after "+name, at(5, kmsg.NewPtrListGroupsRequest()))
+		gone := at(2, kmsg.NewPtrDeleteGroupsRequest())
+		gone.Groups = []string{"announced"}
+		c.add("after "+name, gone)
+	}
+	c.add("a member id is given away", joinRequest(5, "announced", "", "range"))
+	look("a member id is given away")
+	c.add("not a member", joinRequest(5, "announced", "stranger", "range"))
+	look("a stranger was refused")
+	untyped := joinRequest(3, "announced", "")
+	c.add("nothing to agree on", untyped)
+	look("a client without protocols was refused")
+	short := joinRequest(3, "announced", "", "range")
+	short.SessionTimeoutMillis = 1
+	c.add("too short a session, a new group", short)
+	look("a client with too short a session was refused")
+	c.add("a heartbeat to nobody", heartbeatRequest(4, "announced", "stranger", 1))
+	c.add("offsets of nobody", offsetsRequest(8, "announced", nil))
+	look("a heartbeat and a question for offsets")
 }
 
 // found tells whether the coordinators' topic is there.

@@ -67,13 +67,14 @@ type world struct {
 	parked [2]kmsg.Request
 	ids    map[string][16]byte // topic ids by name
 	member map[string]string   // the last member id that a group gave away
+	given  map[string]int      // how many member ids each group gave away
 	words  map[string]string   // what the broker chose → what the conversation calls it
 }
 
 func newWorld(t *testing.T, address string) *world {
 	return &world{
 		TB: t, links: [2]*link{connect(t, address), connect(t, address)},
-		ids: map[string][16]byte{}, member: map[string]string{}, words: map[string]string{},
+		ids: map[string][16]byte{}, member: map[string]string{}, given: map[string]int{}, words: map[string]string{},
 	}
 }
 
@@ -126,8 +127,10 @@ func (w *world) lines(req kmsg.Request, resp kmsg.Response) []string {
 			}
 		}
 	case *kmsg.JoinGroupResponse:
+		group := req.(*kmsg.JoinGroupRequest).Group
 		if id := resp.MemberID; id != "" && w.words[id] == "" && id != req.(*kmsg.JoinGroupRequest).MemberID {
-			w.words[id] = fmt.Sprintf("member %d", len(w.words))
+			w.given[group]++
+			w.words[id] = fmt.Sprintf("member %d of %s", w.given[group], group)
 		}
 		if resp.MemberID != "" {
 			w.member[req.(*kmsg.JoinGroupRequest).Group] = resp.MemberID
@@ -145,7 +148,7 @@ var ordered = []reflect.Type{
 }
 
 // subjects are the fields that say what a row is about.
-var subjects = []string{"ResourceName", "Group", "Topic", "Partition", "Key", "MemberID", "NodeID", "Name", "ApiKey", "TopicID"}
+var subjects = []string{"ResourceType", "ResourceName", "Group", "Topic", "Partition", "Key", "MemberID", "NodeID", "Name", "ApiKey", "TopicID"}
 
 // flatten writes a value as lines "Path: value", sorted. What a broker chooses freely is masked by the field's name.
 func (w *world) flatten(path string, v reflect.Value, out []string) []string {
@@ -285,7 +288,7 @@ func mask(v reflect.Value, name string) (string, bool) {
 			return "empty", true
 		}
 		return fmt.Sprint("some: ", !field.IsNil()), true
-	case "Dir":
+	case "Dir", "Documentation":
 		return "some", true
 	}
 	return "", false
@@ -563,6 +566,8 @@ var explained = []struct {
 	{kmsg.Produce, "a partition twice", "Kafka keeps the last of the partition's rows and drops the others unsaid; here each is appended and answered"},
 	{kmsg.Produce, "a transactional id, attributes 0x10", "there are no transactions yet: the client is told so for good, not to try again"},
 	{kmsg.InitProducerID, `transactional "tx"`, "there are no transactions yet: the client is told so for good, not to look for their coordinator"},
+	{kmsg.ListGroups, "after a client without protocols was refused", "Kafka leaves an empty group in memory for a client that it refuses"},
+	{kmsg.DeleteGroups, "after a client without protocols was refused", "Kafka leaves an empty group in memory for a client that it refuses"},
 	{kmsg.Fetch, "isolation level 7", "Kafka stumbles over an isolation level that does not exist; here it is read_uncommitted"},
 	{kmsg.ListOffsets, "isolation level 2", "Kafka stumbles over an isolation level that does not exist; here it is read_uncommitted"},
 	{kmsg.Fetch, "limits below 0", "Kafka stumbles over a limit below 0; here it is 0, and the first batch comes all the same"},
