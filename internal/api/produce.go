@@ -130,7 +130,7 @@ func (p *produceCall) refuseRecords(image *meta.Image, t *wire.ProduceTopic, par
 	batch, _, err := record.Split(part.Records)
 	switch {
 	case err != nil:
-		return nil // the log says what is wrong with them
+		return nil //nolint:nilerr // the log says what is wrong with them
 	case p.call.Version < zstdFrom && batch.Codec() == compress.Zstd:
 		return kafka.UnsupportedCompressionType
 	case p.req.TransactionalID != nil && batch.IsTransactional():
