@@ -210,6 +210,39 @@ func TestStopDoesNotWaitForAPeerThatReadsNothing(t *testing.T) {
 	t.Logf("stopped within %v", took)
 }
 
+// TestStopWhileStarting sends SIGTERM to a broker that takes seconds to start, as its disk is slow.
+func TestStopWhileStarting(t *testing.T) {
+	for _, state := range []string{"a new directory", "after a crash"} {
+		t.Run(state, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			if state == "after a crash" {
+				p := startBroker(t, dir)
+				createTopic(t, p.addr, "many", 100)
+				p.kill()
+			}
+			trace := filepath.Join(t.TempDir(), "trace.txt")
+			p := launchStrace(t, dir, freePort(t), "-o", trace, "-e", "trace=fdatasync,fsync,syncfs",
+				"-e", "inject=fdatasync,fsync,syncfs:delay_enter=400000")
+			eventually(t, 10*time.Second, "a first flush is over", func() error {
+				content, err := os.ReadFile(trace)
+				if err == nil && !strings.Contains(string(content), "= 0 (DELAYED)") {
+					err = errors.New("none yet")
+				}
+				return err
+			})
+			p.signal(syscall.SIGTERM)
+			began := time.Now()
+			select {
+			case <-p.exited:
+				t.Logf("ended within %v: %v", time.Since(began).Round(time.Millisecond), p.err)
+			case <-time.After(5 * time.Second):
+				t.Fatalf("still running 5 s after SIGTERM:\n%s", p.log.tail(10))
+			}
+			startAfterDeath(t, state, dir)
+		})
+	}
+}
+
 // TestStopGivesUpOnADiskThatDoesNotAnswer: with a flush that hangs, SIGTERM still ends the broker, and says that it was not in order.
 func TestStopGivesUpOnADiskThatDoesNotAnswer(t *testing.T) {
 	dir := t.TempDir()

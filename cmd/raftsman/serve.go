@@ -23,6 +23,7 @@ import (
 const (
 	orderlyLimit = 4 * time.Second
 	stopLimit    = 5 * time.Second
+	startLimit   = time.Second // that a start goes on for when it is to stop: most are over by then, and stop in order
 )
 
 // serveFlags are what `raftsman serve` is told beside the file.
@@ -138,7 +139,7 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 		log.Warn(w.String())
 	}
 	began := time.Now()
-	node, err := broker.Start(ctx, broker.Config{Parsed: parsed, Log: log, LogLevel: level})
+	node, err := start(ctx, broker.Config{Parsed: parsed, Log: log, LogLevel: level})
 	if err != nil {
 		return err
 	}
@@ -175,6 +176,31 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 		return fmt.Errorf("stopped after %v without an end of the flushes: the disk does not answer; what was not flushed is recovered at the next start", stopLimit)
 	case <-second:
 		return errors.New("stopped at the second signal; what was not flushed is recovered at the next start")
+	}
+}
+
+// start starts a node. One that recovers for long does not hold up a stop: nobody has been served, and the next start does it
+// again.
+func start(ctx context.Context, c broker.Config) (*broker.Node, error) {
+	type result struct {
+		node *broker.Node
+		err  error
+	}
+	started := make(chan result, 1)
+	go func() {
+		node, err := broker.Start(context.WithoutCancel(ctx), c)
+		started <- result{node, err}
+	}()
+	select {
+	case r := <-started:
+		return r.node, r.err
+	case <-ctx.Done():
+	}
+	select {
+	case r := <-started:
+		return r.node, r.err
+	case <-time.After(startLimit):
+		return nil, errors.New("stopped before it served; the next start begins again")
 	}
 }
 
