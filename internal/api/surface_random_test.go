@@ -20,7 +20,7 @@ import (
 var (
 	randomSeed  = flag.Uint64("random-seed", 0, "seed of the random requests; 0 takes one from the clock")
 	randomCount = flag.Int("random-count", 3000, "how many random requests are made")
-	randomKafka = flag.String("random-kafka", "", "address of an Apache Kafka 4.4 with one node, to compare the answers with; its topics and groups are deleted")
+	randomKafka = flag.String("random-kafka", "", "address of a new Apache Kafka 4.4 with one node, to compare the answers with")
 )
 
 // TestRandomRequests asks for anything, in any version, with values that mean something and values that do not. Every request
@@ -102,7 +102,9 @@ func furnish(w *world) {
 	})
 	l.produce(9, "r", values("a", "b"))
 	l.ask(commitRequest(8, "g1", "", -1, commitRow{"r", [16]byte{}, 0, 1}))
-	l.assign(3, "g2", l.join(3, "g2", nil))
+	patient := joinRequest(3, "g2", "", "range")
+	patient.SessionTimeoutMillis, patient.RebalanceTimeoutMillis = 1_800_000, 1_800_000 // so that nothing expires meanwhile
+	l.assign(3, "g2", l.ask(patient).(*kmsg.JoinGroupResponse))
 }
 
 func (w *world) show(key kmsg.Key, version int16, dice uint64, i int) string {
@@ -147,8 +149,10 @@ func (g *guess) request() kmsg.Request {
 		})
 	case *kmsg.MetadataRequest:
 		req.AllowAutoTopicCreation = false
-		if g.version < 4 {
-			req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool { return t.Topic == nil || *t.Topic == "nope" })
+		if g.version < 4 { // which creates what may be created
+			req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool {
+				return t.Topic == nil || *t.Topic == "nope" || *t.Topic == longName
+			})
 		}
 	case *kmsg.ProduceRequest:
 		seen := map[string]bool{}
@@ -186,7 +190,7 @@ func (g *guess) request() kmsg.Request {
 		}
 		req.ProtocolType = "consumer" // a client that is refused for its protocols leaves a group behind in Kafka
 		req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}, {Name: "sticky", Metadata: subscription("r")}}
-		req.RebalanceTimeoutMillis = 30_000
+		req.RebalanceTimeoutMillis = 1_800_000
 	case *kmsg.SyncGroupRequest:
 		req.MemberID = pick(g, "", "stranger")
 	}
@@ -338,7 +342,7 @@ func (g *guess) number64(name string, v reflect.Value) int64 {
 	case "Replica", "Replicas":
 		return pick(g, int64(1), 1, 2, -1)
 	case "SessionTimeoutMillis", "RebalanceTimeoutMillis":
-		return pick(g, int64(30_000), 30_000, 1)
+		return pick(g, int64(1_800_000), 1_800_000, 1)
 	case "CoordinatorType":
 		return pick(g, int64(0), 0, 3, -1)
 	case "ResourceType":
