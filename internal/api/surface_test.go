@@ -320,7 +320,7 @@ func shownBytes(b []byte) string {
 // TestEveryVersionOfEveryKeyAnswersAsKafka asks for all that is served, at every version, rightly, wrongly and oddly, and
 // compares each field of each answer with what Apache Kafka 4.4 said when it was asked the same. To record:
 //
-//	test/kafka/kafka start /tmp/surface 30092
+//	test/kafka/kafka start DIR 30092
 //	go test ./internal/api -run EveryVersionOfEveryKeyAnswersAsKafka -record-surface 127.0.0.1:30092
 func TestEveryVersionOfEveryKeyAnswersAsKafka(t *testing.T) {
 	c := surface()
