@@ -152,6 +152,8 @@ func TestStopWithEverythingBusy(t *testing.T) {
 		t.Error("the clean-shutdown marker is still there while the broker runs")
 	}
 	log := readTopic(t, again.addr, "busy")
+	mu.Lock() // producers that were stopped may still be told how their last records ended
+	defer mu.Unlock()
 	for at, v := range acked {
 		if values := log[at.partition]; at.offset >= int64(len(values)) || values[at.offset] != v {
 			t.Fatalf("%q was acknowledged at partition %d, offset %d and is not there", v, at.partition, at.offset)
