@@ -151,7 +151,7 @@ func (r *report) page() string {
 	fmt.Fprintf(&b, `# Raftsman beside Apache Kafka 4.4
 
 Written by `+"`make bench`"+` on %s at commit %s: %s, both brokers on one processor, the load (franz-go) on another. Kafka was
-warmed with each load for %s; then the brokers took turns, %d each. Median (smallest–largest). Raftsman flushes before it
+warmed with each load for %s; then the brokers took turns, %d each, with %.2g of the full load. Median (smallest–largest). Raftsman flushes before it
 acknowledges; Kafka, as it comes, does not, except in the row that says so. Absolute figures on this machine are noise; the
 ratios are what counts.
 
@@ -159,7 +159,7 @@ ratios are what counts.
 
 | load | figure | Raftsman | Kafka | ratio | wanted | reached |
 |---|---|---|---|---|---|---|
-`, r.Date, r.Commit, r.System, r.Warm, r.Runs)
+`, r.Date, r.Commit, r.System, r.Warm, r.Runs, r.Scale)
 	for _, row := range rows {
 		for _, c := range r.lines(row) {
 			fmt.Fprintf(&b, "| %s | %s, %s | %s | %s | %.2f | %s | %s |\n", c.title, c.figure.name, c.figure.unit, spread(c.a), spread(c.b), c.ratio(), c.bound(), c.verdict())
