@@ -173,7 +173,7 @@ func (n *Node) failLocked(err error) error {
 		return nil
 	}
 	if !errors.Is(err, commitlog.ErrDiskFailed) {
-		return err
+		return fmt.Errorf("%w: %w", kafka.KafkaStorageError, err)
 	}
 	if n.failure == nil {
 		n.failure = err

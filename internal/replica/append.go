@@ -39,6 +39,9 @@ func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time
 			return appended{base: verdict.BaseOffset, end: verdict.LastOffset + 1, duplicate: true, timeMs: verdict.AppendTimeMs}, nil
 		}
 	}
+	if err := p.roomFor(len(b), checked); err != nil {
+		return appended{}, err
+	}
 	if _, err := p.log.Append(b, p.core.Epoch(), now); err != nil {
 		return appended{}, err
 	}
@@ -104,6 +107,7 @@ func (p *replica) failedWrite(doing string, err error) error {
 		p.dir.fail(doing+" "+p.tp.String(), err)
 	default:
 		p.dir.complain(doing, p, err)
+		p.dir.space.measure() // others need not fail the same way
 	}
 	return kafka.KafkaStorageError
 }

@@ -9,11 +9,12 @@ import (
 	"github.com/raftsman/raftsman/internal/partition"
 )
 
-// background is what happens to partitions without a request: retention, deletion of files, checkpoints, expiry of producers,
+// background is what happens to partitions without a request: the watch on free space, retention, deletion of files, checkpoints, expiry of producers,
 // and flush.ms. One goroutine does it all, one duty after the other.
 type background struct {
 	m      *Manager
 	duties []duty
+	space  *duty // of watchSpace
 	quit   chan struct{}
 	done   chan struct{}
 }
@@ -32,6 +33,7 @@ func (b *background) start(m *Manager) {
 	b.m, b.quit, b.done = m, make(chan struct{}), make(chan struct{})
 	ms := func(name string) time.Duration { return time.Duration(m.broker.Int64(name)) * time.Millisecond }
 	b.duties = []duty{
+		{every: roomEvery, do: b.watchSpace},
 		{every: ms("log.retention.check.interval.ms"), do: b.retain},
 		{every: sweepEvery, do: b.sweep},
 		{every: min(ms("log.flush.offset.checkpoint.interval.ms"), ms("replica.high.watermark.checkpoint.interval.ms")), do: b.checkpoint},
@@ -40,6 +42,7 @@ func (b *background) start(m *Manager) {
 	if m.osDurability {
 		b.duties = append(b.duties, duty{every: ms("log.flush.scheduler.interval.ms"), do: b.flushAged})
 	}
+	b.space = &b.duties[0]
 	now := m.now()
 	for i := range b.duties {
 		b.duties[i].next = now.Add(b.duties[i].every)

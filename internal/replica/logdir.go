@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -14,11 +15,13 @@ type logDir struct {
 	m       *Manager
 	disk    *commitlog.Dir
 	flusher *flusher
+	space   space
 	count   atomic.Int64 // partitions in it
 	offline atomic.Bool
 	unsaved atomic.Bool // its checkpoint files are behind
 
 	complainedMs atomic.Int64 // when the last refusal was logged
+	retained     time.Time    // when retention ran for want of room; the background's
 }
 
 // complainEveryMs keeps producers that are refused from filling the log.
@@ -36,6 +39,7 @@ func (d *logDir) complain(doing string, p *replica, cause error) {
 
 func newLogDir(m *Manager, disk *commitlog.Dir) *logDir {
 	d := &logDir{m: m, disk: disk}
+	d.space = space{d: d, reserve: m.broker.Int64("raftsman.log.dir.reserve.bytes"), sharers: int64(len(m.broker.LogDirs()) + 1)}
 	d.flusher = newFlusher(d)
 	return d
 }

@@ -32,7 +32,24 @@ type gateFS struct {
 	onSync  func(name string) error // called before each flush; nil: nothing
 	onWrite func(name string) error // called before each write to a segment
 	onOpen  func(name string) error // called before each open
+	onFree  func() (total, usable int64, err error)
 	syncs   int
+}
+
+func (g *gateFS) setFree(on func() (total, usable int64, err error)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.onFree = on
+}
+
+func (g *gateFS) Free(dir string) (total, usable int64, err error) {
+	g.mu.Lock()
+	on := g.onFree
+	g.mu.Unlock()
+	if on == nil {
+		return g.FS.Free(dir)
+	}
+	return on()
 }
 
 func (g *gateFS) setWrite(on func(name string) error) {
