@@ -41,6 +41,9 @@ func binary(t testing.TB) string {
 	return path
 }
 
+// patience is how long a test waits for what must happen, on a machine however slow; what is fast enough is another question.
+const patience = 2 * time.Minute
+
 // soak tells whether full durations and counts are asked for.
 func soak() bool { return os.Getenv("RAFTSMAN_SOAK") == "1" }
 
@@ -104,7 +107,10 @@ func startProcess(t testing.TB, addr string, command *exec.Cmd) *process {
 func startProcessAs(t testing.TB, user *syscall.Credential, addr string, command *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, command: command, addr: addr, exited: make(chan struct{}), log: &logBuffer{}}
-	command.Stdout, command.Stderr = p.log, p.log
+	command.Stderr = p.log
+	if command.Stdout == nil {
+		command.Stdout = p.log
+	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: user}
 	if err := command.Start(); err != nil {
 		t.Fatalf("start %s: %v", command, err)
@@ -227,7 +233,10 @@ func tryRun(limit time.Duration, env []string, name string, args ...string) (str
 	var out, failure bytes.Buffer
 	command.Stdout, command.Stderr = &out, &failure
 	if err := command.Run(); err != nil {
-		return out.String(), fmt.Errorf("%w\nstdout: %s\nstderr: %s", err, last(out.String(), 1000), last(failure.String(), 3000))
+		if ctx.Err() != nil {
+			err = fmt.Errorf("not ended within %v: %w", limit, err)
+		}
+		return out.String(), fmt.Errorf("%w\nstdout ends: %s\nstderr ends: %s", err, last(out.String(), 500), last(failure.String(), 3000))
 	}
 	return out.String(), nil
 }

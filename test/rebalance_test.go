@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,7 +21,9 @@ import (
 type member struct {
 	process *process
 	mu      sync.Mutex // guards the rest
-	owned   []int
+	partial []byte     // a line that is not finished yet
+	printed []string   // the last lines, for a test that fails
+	owned   []int      // nil: it is not in the group yet
 	read    []report
 }
 
@@ -29,27 +32,66 @@ func startMember(t testing.TB, lib library, bootstrap, group, topic string) *mem
 	m := &member{}
 	command := exec.Command(lib.command[0], append(slices.Clone(lib.command[1:]), "consume", group, topic, "0")...)
 	command.Env = append(os.Environ(), "BOOTSTRAP="+bootstrap)
+	command.Stdout = m
+	m.mu.Lock() // what it prints waits
 	m.process = startProcess(t, bootstrap, command)
+	m.mu.Unlock()
+	t.Cleanup(func() {
+		if t.Failed() {
+			owned, read := m.state()
+			t.Logf("a member owns %v and has read %d records, the last lines that it printed:\n%s", owned, len(read), strings.Join(m.printed, "\n"))
+		}
+	})
 	return m
 }
 
-// refresh parses what the program has printed so far.
-func (m *member) refresh() ([]int, []report) {
+// Write takes what the program prints, and keeps what it reports.
+func (m *member) Write(p []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.owned, m.read = nil, nil
-	lines(strings.NewReader(m.process.log.String()), func(text string) {
-		var r report
-		if json.Unmarshal([]byte(text), &r) != nil {
-			return // a line not finished yet, or the program's own log
+	m.partial = append(m.partial, p...)
+	for {
+		end := bytes.IndexByte(m.partial, '\n')
+		if end < 0 {
+			return len(p), nil
 		}
-		if r.Assigned != nil {
-			m.owned = r.Assigned
-		} else if r.Value != nil {
-			m.read = append(m.read, r)
-		}
-	})
-	return m.owned, m.read
+		m.take(m.partial[:end])
+		m.partial = m.partial[end+1:]
+	}
+}
+
+func (m *member) take(text []byte) {
+	const kept = 5
+	m.printed = append(m.printed[max(0, len(m.printed)-kept+1):], string(text))
+	var r report
+	switch err := json.Unmarshal(text, &r); {
+	case err != nil: // the library's own log
+		_, _ = fmt.Fprintf(m.process.log, "%s\n", text)
+	case r.Assigned != nil:
+		m.owned = r.Assigned
+	case r.Value != nil:
+		m.read = append(m.read, r)
+	}
+}
+
+// state tells which partitions the member owns, nil before it has joined, and what it has read.
+func (m *member) state() ([]int, []report) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owned, slices.Clone(m.read)
+}
+
+// partitions is what the member owns. A member that has ended fails the test.
+func (m *member) partitions(t testing.TB) []int {
+	t.Helper()
+	select {
+	case <-m.process.exited:
+		t.Fatalf("a member ended: %v", m.process.err)
+	default:
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.owned
 }
 
 // TestThreeMembersOnTwoPartitions: one member is idle; a member that is killed is replaced by the idle one; nothing is lost, and
@@ -71,10 +113,13 @@ func TestThreeMembersOnTwoPartitions(t *testing.T) {
 				members = append(members, startMember(t, lib, broker, group, topic))
 			}
 			var owner *member
-			eventually(t, 60*time.Second, "two members own a partition each, one is idle", func() error {
+			eventually(t, patience, "two members own a partition each, one is idle", func() error {
 				counts := map[int]int{}
-				for _, m := range members {
-					owned, _ := m.refresh()
+				for i, m := range members {
+					owned := m.partitions(t)
+					if owned == nil {
+						return fmt.Errorf("member %d has not joined", i)
+					}
 					counts[len(owned)]++
 					if len(owned) == 1 {
 						owner = m
@@ -87,19 +132,22 @@ func TestThreeMembersOnTwoPartitions(t *testing.T) {
 			})
 			_ = syscall.Kill(-owner.process.command.Process.Pid, syscall.SIGKILL)
 			rest := slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m == owner })
-			eventually(t, 60*time.Second, "the idle member takes over", func() error {
+			eventually(t, patience, "the idle member takes over", func() error {
 				for _, m := range rest {
-					if owned, _ := m.refresh(); len(owned) != 1 {
+					if owned := m.partitions(t); len(owned) != 1 {
 						return fmt.Errorf("a member owns %v", owned)
 					}
 				}
 				return nil
 			})
 			sent := stop()
-			eventually(t, 60*time.Second, "every record is read", func() error {
+			eventually(t, patience, "every record is read", func() error {
+				for _, m := range rest {
+					m.partitions(t)
+				}
 				seen := map[int]bool{}
 				for _, m := range members {
-					_, read := m.refresh()
+					_, read := m.state()
 					for _, r := range read {
 						var n int
 						if _, err := fmt.Sscanf(*r.Value, "value-%d", &n); err == nil {
@@ -115,7 +163,7 @@ func TestThreeMembersOnTwoPartitions(t *testing.T) {
 				return nil
 			})
 			for i, m := range members {
-				_, read := m.refresh()
+				_, read := m.state()
 				checkOrder(t, fmt.Sprintf("member %d", i), read)
 			}
 		})

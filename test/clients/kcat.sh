@@ -15,7 +15,7 @@ produce)
 consume)
   group=$1 topic=$2 count=$3
   args=(); ((count > 0)) && args=(-c "$count")
-  exec kcat -b "$BOOTSTRAP" "${args[@]}" -u -q -X auto.offset.reset=earliest -X session.timeout.ms=6000 -X heartbeat.interval.ms=500 \
+  exec kcat -b "$BOOTSTRAP" "${args[@]}" -u -q -X auto.offset.reset=earliest -E -X session.timeout.ms=$((count > 0 ? 45000 : 6000)) -X heartbeat.interval.ms=500 \
     -f '{"key":"%k","value":"%s","partition":%p,"offset":%o}\n' -G "$group" "$topic"
   ;;
 esac

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -56,7 +58,7 @@ func (f franz) consume(ctx context.Context, group, topic string, count int) erro
 	}
 	cl, err := kgo.NewClient(
 		kgo.SeedBrokers(f.bootstrap...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(500*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(sessionTimeout(count)), kgo.HeartbeatInterval(500*time.Millisecond),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, added map[string][]int32) {
 			for _, p := range added[topic] {
@@ -68,16 +70,23 @@ func (f franz) consume(ctx context.Context, group, topic string, count int) erro
 			for _, p := range gone[topic] {
 				delete(assigned, int(p))
 			}
+			report()
 		}),
 	)
 	if err != nil {
 		return err
 	}
 	defer cl.CloseAllowingRebalance()
+	alone := count > 0
 	for seen := 0; (count == 0 || seen < count) && ctx.Err() == nil; {
 		fetches := cl.PollRecords(ctx, 500)
 		for _, failure := range fetches.Errors() {
-			if ctx.Err() == nil {
+			var session *kgo.ErrGroupSession // the client joins again by itself
+			switch {
+			case ctx.Err() != nil:
+			case errors.As(failure.Err, &session) && !alone:
+				fmt.Fprintln(os.Stderr, failure.Err)
+			default:
 				return fmt.Errorf("fetch %s-%d: %w", failure.Topic, failure.Partition, failure.Err)
 			}
 		}
@@ -85,10 +94,20 @@ func (f franz) consume(ctx context.Context, group, topic string, count int) erro
 			printRecord(r.Key, r.Value, int(r.Partition), r.Offset)
 			seen++
 		})
-		if err := cl.CommitUncommittedOffsets(context.WithoutCancel(ctx)); err != nil {
+		switch err := cl.CommitUncommittedOffsets(context.WithoutCancel(ctx)); {
+		case err == nil:
+		case rebalanced(err) && !alone:
+			fmt.Fprintln(os.Stderr, "commit:", err)
+		default:
 			return fmt.Errorf("commit: %w", err)
 		}
 		cl.AllowRebalance()
 	}
 	return nil
+}
+
+// rebalanced tells whether a commit was refused because the group went on without this member: whoever owns the partitions now
+// reads again what was not committed, and the client joins again by itself.
+func rebalanced(err error) bool {
+	return errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.UnknownMemberID)
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"sync"
 	"time"
@@ -38,6 +40,7 @@ func (k kafkaGo) produce(ctx context.Context, topic, codec string, records []key
 	writer := &kafka.Writer{
 		Addr: kafka.TCP(k.bootstrap...), Topic: topic, Balancer: kafka.Murmur2Balancer{}, RequiredAcks: kafka.RequireAll,
 		Compression: codecs[codec], BatchTimeout: 5 * time.Millisecond,
+		ReadTimeout: time.Minute, WriteTimeout: time.Minute, // its producer is not idempotent: what is sent again is there twice
 		Completion: func(messages []kafka.Message, err error) {
 			once.Lock()
 			defer once.Unlock()
@@ -58,7 +61,7 @@ func (k kafkaGo) produce(ctx context.Context, topic, codec string, records []key
 func (k kafkaGo) consume(ctx context.Context, group, topic string, count int) error {
 	reader := kafka.NewReader(kafka.ReaderConfig{
 		Brokers: k.bootstrap, GroupID: group, Topic: topic, StartOffset: kafka.FirstOffset, MaxWait: 200 * time.Millisecond,
-		SessionTimeout: 6 * time.Second, HeartbeatInterval: 500 * time.Millisecond, JoinGroupBackoff: 500 * time.Millisecond,
+		SessionTimeout: sessionTimeout(count), HeartbeatInterval: 500 * time.Millisecond, JoinGroupBackoff: 500 * time.Millisecond,
 	})
 	for seen := 0; count == 0 || seen < count; seen++ {
 		message, err := reader.FetchMessage(ctx)
@@ -69,7 +72,11 @@ func (k kafkaGo) consume(ctx context.Context, group, topic string, count int) er
 			return errors.Join(err, reader.Close())
 		}
 		printRecord(message.Key, message.Value, message.Partition, message.Offset)
-		if err := reader.CommitMessages(ctx, message); err != nil && ctx.Err() == nil {
+		switch err := reader.CommitMessages(ctx, message); {
+		case err == nil || ctx.Err() != nil:
+		case count == 0 && (errors.Is(err, kafka.RebalanceInProgress) || errors.Is(err, kafka.IllegalGeneration) || errors.Is(err, kafka.UnknownMemberId)):
+			fmt.Fprintln(os.Stderr, "commit:", err) // the group went on without this member, which joins again by itself
+		default:
 			return errors.Join(err, reader.Close())
 		}
 	}

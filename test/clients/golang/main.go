@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // client is what each library's file provides.
@@ -34,6 +35,15 @@ type line struct {
 	Value     *string `json:"value,omitempty"`
 	Partition int     `json:"partition"`
 	Offset    int64   `json:"offset"`
+}
+
+// sessionTimeout is short where members are to be replaced, and Kafka's default where one member reads alone and must not be put
+// out.
+func sessionTimeout(count int) time.Duration {
+	if count > 0 {
+		return 45 * time.Second
+	}
+	return 6 * time.Second
 }
 
 var printing sync.Mutex

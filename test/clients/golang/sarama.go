@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash"
+	"os"
 	"time"
 
 	"github.com/IBM/sarama"
@@ -11,7 +13,7 @@ import (
 
 type saramaClient struct{ bootstrap []string }
 
-func (s saramaClient) config() *sarama.Config {
+func (s saramaClient) config(count int) *sarama.Config {
 	config := sarama.NewConfig()
 	config.Version = sarama.V4_1_0_0
 	config.Producer.Return.Successes = true
@@ -21,13 +23,13 @@ func (s saramaClient) config() *sarama.Config {
 	config.Producer.Partitioner = sarama.NewCustomHashPartitioner(func() hash.Hash32 { return new(murmur2) })
 	config.Consumer.Offsets.Initial = sarama.OffsetOldest
 	config.Consumer.Offsets.AutoCommit.Interval = 200 * time.Millisecond
-	config.Consumer.Group.Session.Timeout = 6 * time.Second
+	config.Consumer.Group.Session.Timeout = sessionTimeout(count)
 	config.Consumer.Group.Heartbeat.Interval = 500 * time.Millisecond
 	return config
 }
 
 func (s saramaClient) create(_ context.Context, topic string, partitions int) error {
-	admin, err := sarama.NewClusterAdmin(s.bootstrap, s.config())
+	admin, err := sarama.NewClusterAdmin(s.bootstrap, s.config(0))
 	if err != nil {
 		return err
 	}
@@ -36,7 +38,7 @@ func (s saramaClient) create(_ context.Context, topic string, partitions int) er
 }
 
 func (s saramaClient) produce(_ context.Context, topic, codec string, records []keyValue) error {
-	config := s.config()
+	config := s.config(0)
 	config.Producer.Compression = map[string]sarama.CompressionCodec{
 		"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy,
 		"lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD,
@@ -63,7 +65,7 @@ func (s saramaClient) produce(_ context.Context, topic, codec string, records []
 }
 
 func (s saramaClient) consume(ctx context.Context, group, topic string, count int) error {
-	consumer, err := sarama.NewConsumerGroup(s.bootstrap, group, s.config())
+	consumer, err := sarama.NewConsumerGroup(s.bootstrap, group, s.config(count))
 	if err != nil {
 		return err
 	}
@@ -84,7 +86,11 @@ func (s saramaClient) consume(ctx context.Context, group, topic string, count in
 		}
 	}()
 	for ctx.Err() == nil {
-		if err := consumer.Consume(ctx, []string{topic}, saramaHandler{topic, records}); err != nil {
+		switch err := consumer.Consume(ctx, []string{topic}, saramaHandler{topic, records}); {
+		case err == nil || ctx.Err() != nil:
+		case errors.Is(err, sarama.ErrRebalanceInProgress) || errors.Is(err, sarama.ErrIllegalGeneration) || errors.Is(err, sarama.ErrUnknownMemberId):
+			fmt.Fprintln(os.Stderr, "consume:", err) // the group went on without this member: join again
+		default:
 			return errors.Join(err, consumer.Close())
 		}
 	}

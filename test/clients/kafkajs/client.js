@@ -29,7 +29,7 @@ const codecs = {
   zstd: CompressionTypes.ZSTD,
 }
 
-const kafka = new Kafka({ clientId: 'client-test', brokers: process.env.BOOTSTRAP.split(','), logLevel: logLevel.ERROR })
+const kafka = new Kafka({ clientId: 'client-test', brokers: process.env.BOOTSTRAP.split(','), logLevel: logLevel.ERROR, connectionTimeout: 10000 })
 const print = (line) => process.stdout.write(JSON.stringify(line) + '\n')
 
 async function create (topic, partitions) {
@@ -51,12 +51,17 @@ async function produce (topic, codec, first, count, keys) {
 }
 
 async function consume (groupId, topic, count) {
-  const consumer = kafka.consumer({ groupId, sessionTimeout: 6000, heartbeatInterval: 500 })
+  // Short where members are to be replaced, long where one member reads alone and must not be put out.
+  const consumer = kafka.consumer({ groupId, sessionTimeout: Number(count) > 0 ? 45000 : 6000, heartbeatInterval: 500 })
   let seen = 0
   let stop
   const stopped = new Promise((resolve) => { stop = resolve })
   process.on('SIGTERM', () => stop())
   consumer.on(consumer.events.GROUP_JOIN, (event) => print({ assigned: event.payload.memberAssignment[topic] || [] }))
+  consumer.on(consumer.events.CRASH, ({ payload }) => { // it starts again by itself after what can be tried again
+    console.error(payload.error)
+    if (!payload.restart) process.exit(1)
+  })
   await consumer.connect()
   await consumer.subscribe({ topics: [topic], fromBeginning: true })
   await consumer.run({

@@ -5,7 +5,8 @@ import signal
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from client import bootstrap, main, printed
+from aiokafka.errors import CommitFailedError, IllegalStateError
+from client import bootstrap, main, noted, printed, session_timeout
 
 
 async def create(topic, partitions):
@@ -35,10 +36,21 @@ class Listener(ConsumerRebalanceListener):
         printed(assigned=sorted(p.partition for p in assigned))
 
 
+async def commit(consumer, alone):
+    """Commits what was read. A rebalance that began since then refuses that (IllegalStateError: the partitions are given up
+    already), and whoever owns them next reads them again. To a member that is alone that must not happen."""
+    try:
+        await consumer.commit()
+    except (CommitFailedError, IllegalStateError) as refused:
+        if alone:
+            raise
+        noted(refused)
+
+
 async def consume(group, topic, count):
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
-        session_timeout_ms=6000, heartbeat_interval_ms=500)
+        session_timeout_ms=session_timeout(count), heartbeat_interval_ms=500)
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     consumer.subscribe([topic], listener=Listener())
@@ -51,7 +63,7 @@ async def consume(group, topic, count):
                 printed(key=record.key and record.key.decode(), value=record.value.decode(), partition=record.partition, offset=record.offset)
                 seen += 1
         if batches:
-            await consumer.commit()
+            await commit(consumer, alone=count > 0)
     await consumer.stop()
 
 

@@ -14,8 +14,18 @@ import sys
 bootstrap = os.environ["BOOTSTRAP"]
 
 
+def session_timeout(count):
+    """Milliseconds: short where members are to be replaced, Kafka's default where one member reads alone and must not be put out."""
+    return 45_000 if count else 6_000
+
+
 def printed(**line):
     print(json.dumps(line), flush=True)
+
+
+def noted(what):
+    """Tells the reader of a failed test, who sees standard error, of something that a consumer has to live with."""
+    print(what, file=sys.stderr, flush=True)
 
 
 def made(first, count, keys):

@@ -2,7 +2,7 @@
 
 import signal
 
-from client import bootstrap, main, printed
+from client import bootstrap, main, noted, printed, session_timeout
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -33,7 +33,7 @@ def produce(topic, codec, records):
 
     for key, value in records:
         producer.produce(topic, key=key, value=value, on_delivery=delivered)
-    if producer.flush(30) or failures:
+    if producer.flush(60) or failures:
         raise SystemExit(f"not delivered: {failures}")
 
 
@@ -43,7 +43,7 @@ def consume(group, topic, count):
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": 6000,
+        "session.timeout.ms": session_timeout(count),
         "heartbeat.interval.ms": 500,
     })
     running = True
@@ -55,15 +55,21 @@ def consume(group, topic, count):
     def assigned(_, partitions):
         printed(assigned=sorted(p.partition for p in partitions))
 
+    def revoked(*_):
+        printed(assigned=[])
+
     signal.signal(signal.SIGTERM, stop)
-    consumer.subscribe([topic], on_assign=assigned)
+    consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked)
     seen = 0
     while running:
         message = consumer.poll(0.2)
         if message is None:
             continue
-        if message.error():
-            raise SystemExit(str(message.error()))
+        if message.error():  # librdkafka mends by itself what is not fatal
+            if message.error().fatal():
+                raise SystemExit(str(message.error()))
+            noted(message.error())
+            continue
         key = message.key()
         printed(key=key and key.decode(), value=message.value().decode(), partition=message.partition(), offset=message.offset())
         seen += 1
@@ -71,7 +77,7 @@ def consume(group, topic, count):
             break
         if not count:
             consumer.commit(asynchronous=True)
-    if seen:
+    if count and running:
         consumer.commit(asynchronous=False)
     consumer.close()
 

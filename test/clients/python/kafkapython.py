@@ -2,9 +2,10 @@
 
 import signal
 
-from client import bootstrap, main, printed
+from client import bootstrap, main, noted, printed, session_timeout
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
+from kafka.errors import CommitFailedError, RebalanceInProgressError
 
 
 def create(topic, partitions):
@@ -18,7 +19,7 @@ def produce(topic, codec, records):
     sent = [(key, producer.send(topic, key=key, value=value)) for key, value in records]
     producer.flush()
     for key, future in sent:
-        metadata = future.get(timeout=10)
+        metadata = future.get(timeout=60)
         printed(key=key and key.decode(), partition=metadata.partition, offset=metadata.offset)
     producer.close()
 
@@ -34,10 +35,21 @@ class Listener(ConsumerRebalanceListener):
         printed(assigned=sorted(p.partition for p in self.consumer.assignment()))
 
 
+def commit(consumer, alone):
+    """Commits what was read. A rebalance that began since the poll refuses that; the next poll takes part in it, and whoever owns
+    the partitions then reads again what was not committed. To a member that is alone that must not happen."""
+    try:
+        consumer.commit()
+    except (CommitFailedError, RebalanceInProgressError) as refused:
+        if alone:
+            raise
+        noted(refused)
+
+
 def consume(group, topic, count):
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False,
-        session_timeout_ms=6000, heartbeat_interval_ms=500)
+        session_timeout_ms=session_timeout(count), heartbeat_interval_ms=500)
     running = True
 
     def stop(*_):
@@ -48,12 +60,13 @@ def consume(group, topic, count):
     consumer.subscribe([topic], listener=Listener(consumer))
     seen = 0
     while running and (not count or seen < count):
-        for records in consumer.poll(timeout_ms=200, max_records=(count - seen) if count else None).values():
+        polled = consumer.poll(timeout_ms=200, max_records=(count - seen) if count else None)
+        for records in polled.values():
             for record in records:
                 printed(key=record.key and record.key.decode(), value=record.value.decode(), partition=record.partition, offset=record.offset)
                 seen += 1
-        if seen:
-            consumer.commit()
+        if polled:
+            commit(consumer, alone=count > 0)
     consumer.close()
 
 

@@ -9,12 +9,15 @@ import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -69,7 +72,8 @@ public final class Client {
         config.put("group.id", group);
         config.put("auto.offset.reset", "earliest");
         config.put("enable.auto.commit", false);
-        config.put("session.timeout.ms", 6000);
+        // Short where members are to be replaced, the default where one member reads alone and must not be put out.
+        config.put("session.timeout.ms", count > 0 ? 45000 : 6000);
         config.put("heartbeat.interval.ms", 500);
         KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
         Thread main = Thread.currentThread();
@@ -92,23 +96,40 @@ public final class Client {
         int seen = 0;
         try {
             while (count == 0 || seen < count) {
-                int before = seen;
+                Map<TopicPartition, OffsetAndMetadata> read = new HashMap<>();
                 for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(200))) {
                     if (count > 0 && seen >= count) {
                         break;
                     }
                     System.out.printf("{\"key\":%s,\"value\":%s,\"partition\":%d,\"offset\":%d}%n",
                         quoted(record.key()), quoted(record.value()), record.partition(), record.offset());
+                    read.put(new TopicPartition(record.topic(), record.partition()), new OffsetAndMetadata(record.offset() + 1));
                     seen++;
                 }
-                if (seen > before) {
-                    consumer.commitSync();
-                }
+                commit(consumer, read, count > 0);
             }
         } catch (WakeupException stop) {
             // SIGTERM: leave the group below
         } finally {
             consumer.close();
+        }
+    }
+
+    /**
+     * Commits what was read. A rebalance that began since the poll refuses that; the next poll takes part in it, and whoever
+     * owns the partitions then reads again what was not committed. To a member that is alone that must not happen.
+     */
+    private static void commit(KafkaConsumer<String, String> consumer, Map<TopicPartition, OffsetAndMetadata> read, boolean alone) {
+        if (read.isEmpty()) {
+            return;
+        }
+        try {
+            consumer.commitSync(read);
+        } catch (RebalanceInProgressException | CommitFailedException refused) {
+            if (alone) {
+                throw refused;
+            }
+            System.err.println(refused);
         }
     }
 
