@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
 )
 
 // deleteRecords moves the start of logs (key 21): everything before an offset is gone, -1 being everything that is committed.
@@ -21,7 +22,7 @@ func (a *API) deleteRecords(c call) {
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			start, err := kafka.NoOffset, error(kafka.InvalidTopicException)
-			if !internalTopic(t.Topic) {
+			if !meta.IsInternalTopic(t.Topic) {
 				start, err = a.Replicas.DeleteRecords(kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}, kafka.Offset(p.Offset))
 			}
 			code, _ := kafka.Answer(err)

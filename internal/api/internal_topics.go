@@ -12,16 +12,16 @@ func InternalTopic(broker *config.Broker, name string) (meta.NewTopic, bool) {
 	var prefix string
 	var configs map[string]string
 	switch name {
-	case "__consumer_offsets":
+	case meta.OffsetsTopic:
 		prefix = "offsets.topic."
 		configs = map[string]string{"cleanup.policy": "compact", "compression.type": "producer"}
-	case "__transaction_state":
+	case meta.TransactionsTopic:
 		prefix = "transaction.state.log."
 		configs = map[string]string{
 			"cleanup.policy": "compact", "compression.type": "uncompressed", "unclean.leader.election.enable": "false",
 			"min.insync.replicas": strconv.Itoa(broker.Int(prefix + "min.isr")),
 		}
-	case "__share_group_state":
+	case meta.ShareStateTopic:
 		prefix = "share.coordinator.state.topic."
 		configs = map[string]string{
 			"cleanup.policy": "delete", "compression.type": "producer", "retention.ms": "-1",

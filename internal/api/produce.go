@@ -96,19 +96,10 @@ func (p *produceCall) prepare() {
 
 // refuseTopic returns why nothing may be appended to the topic.
 func (p *produceCall) refuseTopic(name string) error {
-	if internalTopic(name) && (p.call.ClientID == nil || *p.call.ClientID != adminClientID) {
+	if meta.IsInternalTopic(name) && (p.call.ClientID == nil || *p.call.ClientID != adminClientID) {
 		return kafka.InvalidTopicException
 	}
 	return nil
-}
-
-// internalTopic tells whether clients may not write to the topic.
-func internalTopic(name string) bool {
-	switch name {
-	case "__consumer_offsets", "__transaction_state", "__share_group_state":
-		return true
-	}
-	return false
 }
 
 // refuseRecords returns why the partition does not get records that an old client sent, or one with a transactional id: zstd, which

@@ -20,9 +20,6 @@ import (
 	"github.com/raftsman/raftsman/internal/record"
 )
 
-// OffsetsTopic is where groups and their offsets are stored.
-const OffsetsTopic = "__consumer_offsets"
-
 // Partitions is what the coordinators need of the partitions on this node.
 type Partitions interface {
 	// Append writes one batch and calls done when it is committed or has failed: exactly once, from any goroutine, perhaps
@@ -176,9 +173,15 @@ func (l *listing) add(groups []group.Listed, code kafka.Error) {
 }
 
 // Apply follows the metadata: it loads shards for partitions that this node now leads, drops those that it leads no more, and
-// removes what groups have committed in topics that were deleted. The partitions must have followed before.
+// removes what groups have committed in topics that were deleted. The partitions must have followed before. It costs as much as
+// there are changes.
 func (c *Coordinator) Apply(old, now *meta.Image) {
-	c.follow(func() *meta.Image { c.image = now; return now })
+	c.mu.Lock()
+	c.image = now
+	c.mu.Unlock()
+	if offsetsTopic(old) != offsetsTopic(now) {
+		c.follow()
+	}
 	if deleted := deletedTopics(old, now); len(deleted) > 0 {
 		for _, s := range c.view.Load().shards {
 			if s != nil {
@@ -188,23 +191,32 @@ func (c *Coordinator) Apply(old, now *meta.Image) {
 	}
 }
 
-// follow makes the shards what the image and the partitions say. It takes the image while it holds the lock.
-func (c *Coordinator) follow(image func() *meta.Image) {
+// offsetsTopic returns the topic that groups are stored in, or nil. Images share it as long as nothing of it changes.
+func offsetsTopic(im *meta.Image) *meta.Topic {
+	if im == nil {
+		return nil
+	}
+	t, _ := im.Topic(meta.OffsetsTopic)
+	return t
+}
+
+// follow makes the shards what the last image and the partitions say.
+func (c *Coordinator) follow() {
 	c.mu.Lock()
-	now := image()
+	now := c.image
 	if c.closed || now == nil {
 		c.mu.Unlock()
 		return
 	}
 	before := c.view.Load()
 	next := &view{}
-	if t, ok := now.Topic(OffsetsTopic); ok {
+	if t := offsetsTopic(now); t != nil {
 		next.partitions = int32(len(t.Partitions))
 	}
 	next.shards = make([]*shard, next.partitions)
 	var dropped, started []*shard
 	for p := range next.partitions {
-		tp := kafka.TopicPartition{Topic: OffsetsTopic, Partition: p}
+		tp := kafka.TopicPartition{Topic: meta.OffsetsTopic, Partition: p}
 		epoch, leads := c.opts.Partitions.Leads(tp)
 		var s *shard
 		if int(p) < len(before.shards) {
@@ -242,15 +254,12 @@ func deletedTopics(old, now *meta.Image) []string {
 	var names []string
 	for change := range meta.TopicChanges(old, now) {
 		gone := change.Old != nil && (change.New == nil || change.New.ID != change.Old.ID)
-		if gone && change.Old.Name != OffsetsTopic {
+		if gone && change.Old.Name != meta.OffsetsTopic {
 			names = append(names, change.Old.Name)
 		}
 	}
 	return names
 }
-
-// again loads a shard's partition anew, if this node still leads it, when the shard has failed.
-func (c *Coordinator) again() { c.follow(func() *meta.Image { return c.image }) }
 
 // expire lets all shards look for expired offsets.
 func (c *Coordinator) expire() {

@@ -190,7 +190,7 @@ func TestRule46(t *testing.T) {
 		joined := w.ask("other", joinOf(""))
 		still(t, "the commit", committed)
 		w.logs.set(func() { w.logs.epoch++; w.logs.batches = map[kafka.TopicPartition][]record.Batch{} })
-		w.publish(w.image.Load())
+		w.publishMove()
 		if r := (<-committed).(*group.CommitReply); r.Code != kafka.NotCoordinator {
 			t.Errorf("commit across a change of leader: %v, want NOT_COORDINATOR", r.Code)
 		}
@@ -203,7 +203,7 @@ func TestRule46(t *testing.T) {
 			t.Errorf("offset %d came back, which the log does not have", got)
 		}
 		w.logs.set(func() { w.logs.leads = false })
-		w.publish(w.image.Load())
+		w.publishMove()
 		if code := w.commit("g", 2); code != kafka.NotCoordinator {
 			t.Errorf("commit at a node that does not lead: %v, want NOT_COORDINATOR", code)
 		}
@@ -373,7 +373,7 @@ func TestFindCreatesTheTopicOnce(t *testing.T) {
 			w.opts.CreateTopic = func(context.Context, string) error {
 				created.Add(1)
 				time.Sleep(20 * time.Millisecond) // fake time
-				w.publish(addTopic(t, w.image.Load(), OffsetsTopic, topicID(1), 50))
+				w.publish(addTopic(t, w.image.Load(), meta.OffsetsTopic, topicID(1), 50))
 				return nil
 			}
 		})
@@ -415,7 +415,7 @@ func TestFindWithoutALeader(t *testing.T) {
 
 func TestTransactionalOffsetsCountWhenTheirMarkerCommits(t *testing.T) {
 	w := newWorld(t)
-	tp := kafka.TopicPartition{Topic: OffsetsTopic, Partition: kafka.PartitionFor("g", 4)}
+	tp := kafka.TopicPartition{Topic: meta.OffsetsTopic, Partition: kafka.PartitionFor("g", 4)}
 	for producer, commit := range []bool{true, false} {
 		b := record.Builder{Producer: &record.Producer{ID: kafka.ProducerID(producer)}, Transactional: true}
 		r := &group.OffsetRecord{Group: "g", Topic: "t", Partition: int32(producer), Value: &group.OffsetValue{Offset: 9, ExpiresMs: -1}}
@@ -456,6 +456,26 @@ func TestCommitBesideExpiryStays(t *testing.T) {
 		}
 		w.close()
 	})
+}
+
+// TestOtherTopicsCostNothing: a change that is not one of __consumer_offsets is not looked at partition by partition, and one
+// that is, is.
+func TestOtherTopicsCostNothing(t *testing.T) {
+	w := newWorld(t)
+	defer w.close()
+	asked := func() (n int) {
+		w.logs.set(func() { n, w.logs.asked = w.logs.asked, 0 })
+		return n
+	}
+	asked()
+	w.publish(addTopic(t, w.image.Load(), "u", topicID(3), 1))
+	if n := asked(); n != 0 {
+		t.Errorf("another topic was created: %d partitions of %s were looked at, want none", n, meta.OffsetsTopic)
+	}
+	w.publishMove()
+	if n := asked(); n != 4 {
+		t.Errorf("a partition of %s changed: %d of it were looked at, want all 4", meta.OffsetsTopic, n)
+	}
 }
 
 // TestTopicDeletedWhileOthersAreCreated: several changes of the metadata may be seen as one.

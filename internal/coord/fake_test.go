@@ -31,6 +31,7 @@ type logs struct {
 	gate    chan struct{} // Load waits for it
 	failing int           // so many loads fail
 	most    int           // bytes of a batch; 0 for 1 MiB
+	asked   int           // calls of Leads
 }
 
 func newLogs() *logs {
@@ -90,6 +91,7 @@ func (l *logs) Load(tp kafka.TopicPartition, each func(record.Batch) error) erro
 func (l *logs) Leads(kafka.TopicPartition) (kafka.Epoch, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.asked++
 	return l.epoch, l.leads
 }
 
@@ -166,7 +168,7 @@ func removeTopic(t testing.TB, im *meta.Image, id kafka.TopicID) *meta.Image {
 // newWorld has __consumer_offsets with four partitions and a topic t with three.
 func newWorld(t testing.TB, change ...func(*world)) *world {
 	w := &world{t: t, logs: newLogs()}
-	image := addTopic(t, meta.NewImage("test"), OffsetsTopic, topicID(1), 4)
+	image := addTopic(t, meta.NewImage("test"), meta.OffsetsTopic, topicID(1), 4)
 	w.image.Store(addTopic(t, image, "t", topicID(2), 3))
 	w.opts = Options{
 		NodeID: 1, Partitions: w.logs, Image: w.image.Load,
@@ -192,6 +194,17 @@ func (w *world) start() {
 func (w *world) publish(now *meta.Image) {
 	old := w.image.Swap(now)
 	w.c.Apply(old, now)
+}
+
+// publishMove says that something about the leaders of __consumer_offsets has changed: who leads is up to logs.
+func (w *world) publishMove() {
+	w.t.Helper()
+	now := w.image.Load()
+	u := now.Update()
+	change := sysrecord.NewPartitionChangeRecord()
+	change.TopicID, change.PartitionID, change.Leader = topicID(1), 2, 1
+	entry(w.t, u, change)
+	w.publish(u.Image(now.Offset()+1, 1, 0))
 }
 
 func (w *world) close() {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
 )
 
 // creation is one attempt to create __consumer_offsets: all who miss the topic wait for the same.
@@ -15,12 +16,12 @@ type creation struct {
 // Find returns the node that answers for the group. The topic is created when it is missing. The error is
 // COORDINATOR_NOT_AVAILABLE while nobody answers.
 func (c *Coordinator) Find(ctx context.Context, groupID string) (kafka.NodeID, error) {
-	t, ok := c.opts.Image().Topic(OffsetsTopic)
+	t, ok := c.opts.Image().Topic(meta.OffsetsTopic)
 	if !ok {
 		if err := c.create(ctx); err != nil {
 			return kafka.NoNode, kafka.CoordinatorNotAvailable
 		}
-		if t, ok = c.opts.Image().Topic(OffsetsTopic); !ok {
+		if t, ok = c.opts.Image().Topic(meta.OffsetsTopic); !ok {
 			return kafka.NoNode, kafka.CoordinatorNotAvailable
 		}
 	}
@@ -43,9 +44,9 @@ func (c *Coordinator) create(ctx context.Context) error {
 		making = &creation{done: make(chan struct{})}
 		c.making = making
 		c.running.Go(func() {
-			making.err = c.opts.CreateTopic(c.stop, OffsetsTopic)
+			making.err = c.opts.CreateTopic(c.stop, meta.OffsetsTopic)
 			if making.err != nil {
-				c.opts.Log.Warn("cannot create the topic that groups are stored in", "topic", OffsetsTopic, "error", making.err)
+				c.opts.Log.Warn("cannot create the topic that groups are stored in", "topic", meta.OffsetsTopic, "error", making.err)
 			}
 			c.mu.Lock()
 			c.making = nil

@@ -9,11 +9,10 @@ import (
 	"github.com/raftsman/raftsman/internal/record"
 )
 
-// How loading tells of itself, and what it takes.
+// How loading tells of itself.
 const (
 	loadReportEvery = 5 * time.Second
 	loadRetryAfter  = time.Second
-	recordsBytesMax = 256 << 20 // of one batch, decompressed
 )
 
 var errClosing = errors.New("the coordinator is closing")
@@ -67,7 +66,7 @@ func (l *loader) batch(b record.Batch) error {
 		}
 		return err
 	}
-	for r, err := range b.Records(recordsBytesMax) {
+	for r, err := range b.Records(record.DecompressedMaxDefault) {
 		if err != nil {
 			return err
 		}

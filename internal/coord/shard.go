@@ -368,7 +368,7 @@ func (s *shard) fail(err error) {
 	s.c.opts.Log.Warn("groups of a partition are loaded again", "partition", s.tp, "error", err)
 	s.failed.Store(true)
 	s.closeWith(func(cmd group.Command) kafka.Error { return codeFor(cmd, code) })
-	time.AfterFunc(reloadAfter, s.c.again)
+	time.AfterFunc(reloadAfter, s.c.follow)
 }
 
 // reloadAfter is how long a partition that failed is left alone: what failed may fail again at once.

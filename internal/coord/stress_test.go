@@ -37,7 +37,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 				w.logs.set(func() { w.logs.lost = kafka.KafkaStorageError })
 			case 2:
 				w.logs.set(func() { w.logs.epoch++ })
-				w.publish(w.image.Load())
+				w.publishMove()
 			case 3:
 				w.logs.hold()
 			default:
@@ -70,7 +70,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 	clients.Wait()
 	close(stop)
 	trouble.Wait()
-	w.publish(w.image.Load())
+	w.publishMove()
 	w.restart()
 	w.opts.LoadGrace = time.Minute
 	w.restart()

@@ -12,6 +12,13 @@ const nameBytesMax = 249
 // ClusterMetadataTopic is the name of the log that the quorum keeps; no topic may be called so.
 const ClusterMetadataTopic = "__cluster_metadata"
 
+// The topics in which the coordinators keep what they know.
+const (
+	OffsetsTopic      = "__consumer_offsets"
+	TransactionsTopic = "__transaction_state"
+	ShareStateTopic   = "__share_group_state"
+)
+
 // CheckTopicName refuses what cannot be the name of a topic, with INVALID_TOPIC_EXCEPTION.
 func CheckTopicName(name string) error {
 	switch {
@@ -43,7 +50,7 @@ func (im *Image) collidingTopic(name string) (string, bool) {
 	return names[0], true
 }
 
-// IsInternalTopic tells whether the topic belongs to a coordinator.
+// IsInternalTopic tells whether the topic belongs to a coordinator: clients are told so, and may not write to it.
 func IsInternalTopic(name string) bool {
-	return name == "__consumer_offsets" || name == "__transaction_state" || name == "__share_group_state"
+	return name == OffsetsTopic || name == TransactionsTopic || name == ShareStateTopic
 }

@@ -97,7 +97,7 @@ type replay struct {
 
 // batch applies one batch of the log or of a snapshot. Values are copied by decoding, so the batch may be reused.
 func (p *replay) batch(b record.Batch) error {
-	for r, err := range b.Records(batchDecompressedMax) {
+	for r, err := range b.Records(record.DecompressedMaxDefault) {
 		if err != nil {
 			return err
 		}
@@ -112,9 +112,6 @@ func (p *replay) batch(b record.Batch) error {
 	}
 	return nil
 }
-
-// batchDecompressedMax bounds a compressed batch; neither Kafka nor we compress the metadata log.
-const batchDecompressedMax = 64 << 20
 
 func (p *replay) value(value []byte) error {
 	if p.entries != nil {

@@ -121,7 +121,7 @@ func newBatch(p commitlog.PositionedBatch, o Options) Batch {
 func (e *Batch) addRecords(b record.Batch, o Options) {
 	limit := o.DecompressedMax
 	if limit == 0 {
-		limit = 256 << 20
+		limit = record.DecompressedMaxDefault
 	}
 	for r, err := range b.Records(limit) {
 		if err != nil {
