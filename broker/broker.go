@@ -145,7 +145,7 @@ func (n *Node) openQuorum() (err error) {
 		static = append(static, voter.ID)
 	}
 	n.quorum, err = quorum.Open(quorum.Options{
-		FS: n.fs, Dir: n.meta, NodeID: b.NodeID(), ClusterID: n.clusterID,
+		FS: n.fs, Dir: n.meta, LogDirs: n.dirs, NodeID: b.NodeID(), ClusterID: n.clusterID,
 		Controller:        meta.Endpoint{Name: controllerName, Host: controller.Host, Port: controller.Port, Security: "PLAINTEXT"},
 		StaticVoters:      static,
 		Configs:           api.ConfigRules(b, func() *meta.Image { return n.quorum.Image() }),

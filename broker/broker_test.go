@@ -3,6 +3,7 @@ package broker_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"net"
 	"os"
@@ -50,6 +51,20 @@ func TestStartRefuses(t *testing.T) {
 	entries, err := os.ReadDir(foreign)
 	if err != nil || len(entries) != 1 {
 		t.Errorf("the foreign directory holds %v (%v), want what it held", entries, err)
+	}
+}
+
+// TestOneLogDirectoryUnderTwoNames is not the fault of another process.
+func TestOneLogDirectoryUnderTwoNames(t *testing.T) {
+	one := filepath.Join(t.TempDir(), "one")
+	two := filepath.Join(filepath.Dir(one), "two")
+	if err := errors.Join(os.Mkdir(one, 0o755), os.Symlink(one, two)); err != nil {
+		t.Fatal(err)
+	}
+	properties := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": one + "," + two}
+	_, err := broker.Start(t.Context(), broker.Config{Properties: properties})
+	if err == nil || !strings.Contains(err.Error(), "name it once") {
+		t.Fatalf("start with a directory and a link to it: got %v, want an error that says so", err)
 	}
 }
 
@@ -150,6 +165,37 @@ func TestConnectionLimitsMayChange(t *testing.T) {
 	}
 	if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("a second connection was taken where one is allowed: %v", err)
+	}
+}
+
+// lines gets what is logged.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
+}
+
+// TestMaxConnectionsOfZero lets nobody in, as in Kafka.
+func TestMaxConnectionsOfZero(t *testing.T) {
+	said := make(lines, 1000)
+	node, err := broker.Start(t.Context(), broker.Config{
+		Memory: true, Log: slog.New(slog.NewTextHandler(said, nil)),
+		Properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "max.connections": "0"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, node)
+	for {
+		select {
+		case line := <-said:
+			if strings.Contains(line, "max.connections reached") {
+				return
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("connections are accepted")
+		}
 	}
 }
 

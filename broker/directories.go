@@ -41,6 +41,9 @@ func (n *Node) openDirs() error {
 			return err
 		}
 	}
+	if err := n.distinct(paths); err != nil {
+		return err
+	}
 	for _, path := range paths {
 		dir, err := commitlog.OpenDir(n.fs, path, random)
 		if err != nil {
@@ -67,6 +70,24 @@ func (n *Node) belongs(path string, p commitlog.MetaProperties) error {
 			path, p.ClusterID, n.config.LogDirs()[0], n.clusterID)
 	}
 	n.clusterID = p.ClusterID
+	return nil
+}
+
+// distinct refuses two paths of one directory, as a link makes them, and copies: one would wait for the other's lock, and its
+// partitions would be there twice.
+func (n *Node) distinct(paths []string) error {
+	seen := map[kafka.UUID]string{}
+	for _, path := range paths {
+		properties, err := commitlog.ReadMetaProperties(n.fs, path)
+		if err != nil {
+			return openError(path, err)
+		}
+		if first, twice := seen[properties.ID]; twice {
+			return fmt.Errorf("log directories %s and %s have one directory.id, %s: if they are one directory, name it once; if one is a copy "+
+				"of the other, take it out of log.dirs", first, path, properties.ID)
+		}
+		seen[properties.ID] = path
+	}
 	return nil
 }
 

@@ -123,6 +123,9 @@ func (n *Node) limitConnections(old, now *meta.Image) {
 
 func connectionLimits(b *config.Broker) server.Limits {
 	l := server.Limits{Connections: b.Int("max.connections"), PerIP: b.Int("max.connections.per.ip"), ByIP: map[netip.Addr]int{}}
+	if l.Connections == 0 {
+		l.Connections = -1 // nobody, until it is changed in the configuration
+	}
 	if l.PerIP == 0 {
 		l.PerIP = -1 // nobody but the overrides
 	}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -109,18 +110,28 @@ func (b *Broker) IsSet(name string) bool {
 // NodeID returns node.id, or broker.id where only that is set, or 1.
 func (b *Broker) NodeID() kafka.NodeID { return kafka.NodeID(b.resolved["node.id"].i) }
 
-// LogDirs returns log.dirs, or log.dir where only that is set.
+// LogDirs returns the directories of log.dirs, or of log.dir where only that is set, in the shortest spelling.
 func (b *Broker) LogDirs() []string {
-	if v := b.resolved["log.dirs"]; !v.null {
-		return v.list
+	written := b.resolved[b.logDirsKey()].list
+	dirs := make([]string, len(written))
+	for i, dir := range written {
+		dirs[i] = filepath.Clean(dir)
 	}
-	return b.resolved["log.dir"].list
+	return dirs
+}
+
+// logDirsKey is the key that names the log directories.
+func (b *Broker) logDirsKey() string {
+	if b.resolved["log.dirs"].null {
+		return "log.dir"
+	}
+	return "log.dirs"
 }
 
 // MetadataLogDir returns the directory of the metadata log: metadata.log.dir, or else the first of the log directories.
 func (b *Broker) MetadataLogDir() string {
 	if dir := b.resolved["metadata.log.dir"]; !dir.null {
-		return dir.text
+		return filepath.Clean(dir.text)
 	}
 	return b.LogDirs()[0]
 }

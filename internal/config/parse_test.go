@@ -40,6 +40,14 @@ func TestNothingGivenIsASingleNode(t *testing.T) {
 	}
 }
 
+// TestDirectoriesHaveOneSpelling: two of one directory would look like two processes that use it.
+func TestDirectoriesHaveOneSpelling(t *testing.T) {
+	b := mustParse(t, "log.dirs=/a//,./b/\nmetadata.log.dir=/a/.")
+	if got := b.LogDirs(); len(got) != 2 || got[0] != "/a" || got[1] != "b" || b.MetadataLogDir() != "/a" {
+		t.Errorf("log directories are %q, and %q for the metadata; want [/a b] and /a", got, b.MetadataLogDir())
+	}
+}
+
 func TestOtherQuorumMembersBringKafkasDefaults(t *testing.T) {
 	tests := []struct {
 		name, properties string
@@ -174,6 +182,8 @@ func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 			"SASL_PLAINTEXT, SASL_SSL"},
 		{"advertised.listeners=OUT://a:1", "line 1: advertised.listeners=OUT://a:1: listener OUT is not in listeners"},
 		{"controller.quorum.voters=1@a", "line 1: controller.quorum.voters=1@a: \"a\" must be HOST:PORT"},
+		{"log.dirs=/a,/a/", "line 1: log.dirs=/a,/a/: /a and /a/ are one directory: name it once"},
+		{"log.dir=/b/../a, /a", "line 1: log.dir=/b/../a,/a: /b/../a and /a are one directory: name it once"},
 		{"max.connections.per.ip.overrides=a", "line 1: max.connections.per.ip.overrides=a: must be a list of ADDRESS:COUNT"},
 		{"num.partitions=0\nnode.id=x", "line 2: node.id=x: must be a whole number from -2147483648 to 2147483647\nline 1: num.partitions=0: must be at least 1"},
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -126,6 +127,9 @@ func (b *Broker) checkTogether() []error {
 	if name := "max.connections.per.ip.overrides"; !validOverrides(b.resolved[name].text) {
 		add(name, "must be a list of ADDRESS:COUNT")
 	}
+	if one, two, ok := b.sameLogDir(); ok {
+		add(b.logDirsKey(), "%s and %s are one directory: name it once", one, two)
+	}
 	if item, ok := b.unknownLogDir(); ok {
 		add("cordoned.log.dirs", "%s is not in log.dirs", item)
 	}
@@ -156,9 +160,20 @@ func validOverrides(text string) bool {
 	return true
 }
 
+// sameLogDir returns two spellings of one log directory.
+func (b *Broker) sameLogDir() (one, two string, ok bool) {
+	written, dirs := b.resolved[b.logDirsKey()].list, b.LogDirs()
+	for i := range dirs {
+		if first := slices.Index(dirs, dirs[i]); first < i {
+			return written[first], written[i], true
+		}
+	}
+	return "", "", false
+}
+
 func (b *Broker) unknownLogDir() (string, bool) {
 	for _, item := range b.resolved["cordoned.log.dirs"].list {
-		if item != "*" && !slices.Contains(b.LogDirs(), item) {
+		if item != "*" && !slices.Contains(b.LogDirs(), filepath.Clean(item)) {
 			return item, true
 		}
 	}

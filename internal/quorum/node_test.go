@@ -289,3 +289,26 @@ func TestALostMetadataLogIsNotMadeAnew(t *testing.T) {
 		t.Errorf("got %v, want a CorruptError", err)
 	}
 }
+
+// TestALostMetadataLogBesideOtherDirectories: the partitions may all be elsewhere.
+func TestALostMetadataLogBesideOtherDirectories(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 7)
+	h.must(h.format())
+	p := commitlog.MetaProperties{ClusterID: "c1uster", NodeID: 1, ID: kafka.UUID{7}}
+	h.must(h.fs.MkdirAll("/other"))
+	h.must(commitlog.FormatDir(h.fs, "/other", p))
+	other, err := commitlog.OpenDir(h.fs, "/other", h.fill)
+	h.must(err)
+	h.options = func(o *Options) { o.LogDirs = []*commitlog.Dir{other} }
+	h.must(h.open())
+	if _, err := other.Create(kafka.TopicPartition{Topic: "a"}, kafka.UUID{1}, commitlog.DefaultConfig(), h.now); err != nil {
+		t.Fatal(err)
+	}
+	h.must(h.node.Close())
+	h.must(h.dir.Close(false, 0))
+	h.must(h.fs.RemoveAll(filepath.Join(hostDir, "__cluster_metadata-0")))
+	var corrupt *commitlog.CorruptError
+	if err := h.open(); !errors.As(err, &corrupt) || !strings.Contains(corrupt.Reason, "/other holds partitions, as a-0") {
+		t.Errorf("got %v, want a CorruptError that names /other and a-0", err)
+	}
+}

@@ -73,19 +73,26 @@ func (n *Node) openLog() (err error) {
 	return n.refuseLostMetadata()
 }
 
-// refuseLostMetadata tells a new cluster, whose directory holds no partitions yet, from one whose metadata log was lost: there
+// refuseLostMetadata tells a new cluster, whose directories hold no partitions yet, from one whose metadata log was lost: there
 // a new one would have all partitions deleted as unknown.
 func (n *Node) refuseLostMetadata() error {
 	if n.log.EndOffset() > 0 {
 		return nil
 	}
-	found, err := n.o.Dir.Partitions()
-	if err != nil {
-		return err
+	dirs := n.o.LogDirs
+	if !slices.Contains(dirs, n.o.Dir) {
+		dirs = append(slices.Clone(dirs), n.o.Dir)
 	}
-	for _, f := range found {
-		if f.Topic != metadataLog {
-			return &commitlog.CorruptError{File: n.folder, Reason: fmt.Sprintf("the log is empty, though the directory holds partitions, as %s", f.TopicPartition)}
+	for _, dir := range dirs {
+		found, err := dir.Partitions()
+		if err != nil {
+			return err
+		}
+		for _, f := range found {
+			if f.Topic != metadataLog {
+				return &commitlog.CorruptError{File: n.folder, Reason: fmt.Sprintf("the log is empty, though %s holds partitions, as %s",
+					dir.Path(), f.TopicPartition)}
+			}
 		}
 	}
 	return nil

@@ -19,6 +19,8 @@ type Options struct {
 	Dir       *commitlog.Dir // metadata.log.dir, opened: it holds __cluster_metadata-0
 	NodeID    kafka.NodeID
 	ClusterID string
+	// LogDirs are the log directories, opened, Dir among them or not: partitions there tell a lost metadata log from a new one.
+	LogDirs []*commitlog.Dir
 
 	// Controller is the controller listener's name and advertised address: what the voters' record says about this node.
 	Controller meta.Endpoint

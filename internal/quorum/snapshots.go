@@ -141,7 +141,8 @@ func (n *Node) tooMuch(oldest SnapshotID) (bool, error) {
 	return n.o.Now().UnixMilli()-headerMs > n.o.RetentionMs, err
 }
 
-// dropBefore moves the log's start to the snapshot and removes the segments before it.
+// dropBefore moves the log's start to the snapshot and takes out the segments before it; their files go with the next Sweep, so
+// that no command waits for the disk here.
 func (n *Node) dropBefore(id SnapshotID) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -45,7 +45,7 @@ func (s *Server) isStopping() bool {
 func (s *Server) awaitRoom(l Listener) bool {
 	for said := false; ; said = true {
 		limit := s.limits.Load().Connections
-		if limit <= 0 || s.metrics.Connections.Value() < int64(limit) {
+		if limit == 0 || s.metrics.Connections.Value() < int64(limit) {
 			if said {
 				s.tellRoom() // the other listeners too
 			}
@@ -74,8 +74,8 @@ func (s *Server) welcome(nc net.Conn, l Listener) {
 		return
 	case limited && s.perIP[ip] >= limit:
 		s.mu.Unlock()
-		_ = nc.Close()
 		s.metrics.ConnectionsRefused.Inc()
+		_ = nc.Close()
 		s.fullLimit.log(s.config.Log, slog.LevelWarn, "connection refused: max.connections.per.ip", "address", ip, "limit", limit)
 		return
 	}

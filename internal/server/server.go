@@ -80,7 +80,8 @@ type Config struct {
 
 // Limits bound the connections. They may change while the server runs.
 type Limits struct {
-	Connections int // max.connections: no limit. When reached, nothing is accepted until one closes.
+	// Connections is max.connections: no limit. When reached, nothing is accepted until one closes. A negative one allows none.
+	Connections int
 
 	// PerIP is max.connections.per.ip: no limit. A negative one allows none but the overrides in ByIP, 0 of which allows none
 	// from there.

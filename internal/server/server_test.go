@@ -512,6 +512,18 @@ func TestLimitsMayChange(t *testing.T) {
 	dial(t, ts.addr).expectClosed()
 }
 
+// TestNoConnectionsAllowed: whoever comes waits until some are.
+func TestNoConnectionsAllowed(t *testing.T) {
+	ts := start(t, Config{Limits: Limits{Connections: -1}}, nil)
+	a := dial(t, ts.addr)
+	a.send(a.frame(request(kmsg.Heartbeat, 0)))
+	awaitTrue(t, "the server says that nobody may come", func() bool {
+		return strings.Contains(strings.Join(ts.log.lines(), ""), "max.connections reached")
+	})
+	ts.SetLimits(Limits{Connections: 1})
+	a.expect(1)
+}
+
 func TestShutdownAnswersWhatWasRead(t *testing.T) {
 	parked := newParking(kmsg.JoinGroup)
 	ts := start(t, Config{}, parked.handle)
