@@ -9,7 +9,7 @@ import (
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
-// readCheckpoints reads the three files. One that cannot be read counts as empty: recovery then reads more than it had to, and
+// readCheckpoints reads the four files. One that cannot be read counts as empty: recovery then reads more than it had to, and
 // logs begin with their first segment.
 func (d *Dir) readCheckpoints() error {
 	for _, f := range []struct {
@@ -19,6 +19,7 @@ func (d *Dir) readCheckpoints() error {
 		{RecoveryPointFile, &d.onDisk.recovery},
 		{LogStartFile, &d.onDisk.start},
 		{HighWatermarkFile, &d.onDisk.highWatermark},
+		{CleanerFile, &d.onDisk.cleaned},
 	} {
 		*f.into = make(map[kafka.TopicPartition]kafka.Offset)
 		content, err := vfs.ReadFile(d.fs, filepath.Join(d.path, f.name))
@@ -42,7 +43,7 @@ func (d *Dir) readCheckpoints() error {
 }
 
 func (c checkpoints) clone() checkpoints {
-	return checkpoints{maps.Clone(c.recovery), maps.Clone(c.start), maps.Clone(c.highWatermark)}
+	return checkpoints{maps.Clone(c.recovery), maps.Clone(c.start), maps.Clone(c.highWatermark), maps.Clone(c.cleaned)}
 }
 
 // forget needs d.mu.
@@ -50,6 +51,7 @@ func (d *Dir) forget(tp kafka.TopicPartition) {
 	delete(d.noted.recovery, tp)
 	delete(d.noted.start, tp)
 	delete(d.noted.highWatermark, tp)
+	delete(d.noted.cleaned, tp)
 }
 
 // noteLog keeps what a log's checkpoints would say, for when it is not open any more. It needs d.mu.
@@ -119,6 +121,9 @@ func (d *Dir) WriteCheckpoints() error {
 // writeCheckpoints needs checkpointMu.
 func (d *Dir) writeCheckpoints(c checkpoints) error {
 	if err := d.writeStarts(c); err != nil {
+		return err
+	}
+	if err := d.writeOffsets(CleanerFile, c.cleaned, &d.onDisk.cleaned); err != nil {
 		return err
 	}
 	return d.writeOffsets(RecoveryPointFile, c.recovery, &d.onDisk.recovery)
@@ -202,8 +207,8 @@ func (d *Dir) renameEpochs(changed []sides) error {
 }
 
 // lower makes sure that after a crash nothing of a log from an offset on is taken as flushed, and that it does not begin behind
-// start. The caller has lowered the log's flushed offset.
-func (d *Dir) lower(tp kafka.TopicPartition, recovery, start kafka.Offset) error {
+// start, nor be clean beyond end. The caller has lowered the log's flushed offset.
+func (d *Dir) lower(tp kafka.TopicPartition, recovery, start, end kafka.Offset) error {
 	d.checkpointMu.Lock()
 	defer d.checkpointMu.Unlock()
 	c := d.onDisk.clone()
@@ -213,6 +218,14 @@ func (d *Dir) lower(tp kafka.TopicPartition, recovery, start kafka.Offset) error
 	if c.start[tp] > start {
 		c.start[tp] = start
 	}
+	if c.cleaned[tp] > end {
+		c.cleaned[tp] = end
+	}
+	d.mu.Lock()
+	if d.noted.cleaned[tp] > end {
+		d.noted.cleaned[tp] = end
+	}
+	d.mu.Unlock()
 	return d.failUnlessFull(d.writeCheckpoints(c))
 }
 
@@ -225,5 +238,36 @@ func (d *Dir) dropCheckpoints(tp kafka.TopicPartition) error {
 	delete(c.recovery, tp)
 	delete(c.start, tp)
 	delete(c.highWatermark, tp)
+	delete(c.cleaned, tp)
 	return d.failUnlessFull(d.writeCheckpoints(c))
+}
+
+// cleanedOffset returns up to where a log was compacted, or kafka.NoOffset.
+func (d *Dir) cleanedOffset(tp kafka.TopicPartition) kafka.Offset {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if offset, ok := d.noted.cleaned[tp]; ok {
+		return offset
+	}
+	return kafka.NoOffset
+}
+
+// saveCleaned notes how far a log is compacted, unless it was truncated or deleted meanwhile.
+func (d *Dir) saveCleaned(l *Log, offset kafka.Offset, cuts int64) error {
+	d.checkpointMu.Lock()
+	defer d.checkpointMu.Unlock()
+	if err := d.Failed(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	current := d.logs[l.partition] == l && l.cuts.Load() == cuts
+	if current {
+		d.noted.cleaned[l.partition] = offset
+	}
+	cleaned := maps.Clone(d.noted.cleaned)
+	d.mu.Unlock()
+	if !current {
+		return nil
+	}
+	return d.failUnlessFull(d.writeOffsets(CleanerFile, cleaned, &d.onDisk.cleaned))
 }

@@ -1,6 +1,9 @@
 package commitlog
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // Config is what a topic's settings mean to the log of one partition. Zero and negative limits are as in Kafka: RetentionMs
 // and RetentionBytes of -1 keep everything.
@@ -11,11 +14,14 @@ type Config struct {
 	IndexBytes         int   // segment.index.bytes: a segment is rolled when one of its indexes holds so much
 	IndexIntervalBytes int   // index.interval.bytes
 
-	Delete            bool // cleanup.policy holds delete: retention applies
-	Compact           bool // cleanup.policy holds compact
-	RetentionMs       int64
-	RetentionBytes    int64
-	FileDeleteDelayMs int64 // file.delete.delay.ms: how long files of removed segments stay, renamed to .deleted
+	Delete             bool  // cleanup.policy holds delete: retention applies
+	Compact            bool  // cleanup.policy holds compact
+	DeleteRetentionMs  int64 // delete.retention.ms
+	CompactionLagMinMs int64 // min.compaction.lag.ms
+	CompactionLagMaxMs int64 // max.compaction.lag.ms; math.MaxInt64 is none
+	RetentionMs        int64
+	RetentionBytes     int64
+	FileDeleteDelayMs  int64 // file.delete.delay.ms: how long files of removed segments stay, renamed to .deleted
 
 	ProducerIDExpiration time.Duration // producer.id.expiration.ms
 	MaxProducers         int           // how many producers the idempotence window remembers
@@ -31,6 +37,8 @@ func DefaultConfig() Config {
 		Delete:               true,
 		RetentionMs:          7 * 24 * 60 * 60 * 1000,
 		RetentionBytes:       -1,
+		DeleteRetentionMs:    24 * 60 * 60 * 1000,
+		CompactionLagMaxMs:   math.MaxInt64,
 		FileDeleteDelayMs:    60_000,
 		ProducerIDExpiration: 24 * time.Hour,
 		MaxProducers:         100_000,

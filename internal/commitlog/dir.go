@@ -46,7 +46,7 @@ type Dir struct {
 
 // checkpoints are what the files of the same names say. Their maps are not changed but replaced, in onDisk.
 type checkpoints struct {
-	recovery, start, highWatermark map[kafka.TopicPartition]kafka.Offset
+	recovery, start, highWatermark, cleaned map[kafka.TopicPartition]kafka.Offset
 }
 
 // doomedFolder is a folder called -delete.
@@ -248,6 +248,8 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 		l.closed.Store(true)
 		l.flushMu.Lock() // a flush that runs ends before the files are renamed
 		defer l.flushMu.Unlock()
+		l.swapMu.Lock() // so does compaction
+		defer l.swapMu.Unlock()
 		for _, s := range *l.segments.Load() {
 			s.abandon()
 		}

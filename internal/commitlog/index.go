@@ -34,6 +34,7 @@ const (
 type index struct {
 	mu      sync.RWMutex // guards all below; held for memory only, but for load
 	loaded  bool
+	pinned  bool // it stays in memory: the files are about to be another segment's
 	offsets []IndexEntry
 	times   []TimeEntry
 	written struct{ offsets, times int } // how many entries the files hold
@@ -175,7 +176,7 @@ func (x *index) lastTime() (TimeEntry, bool) {
 func (x *index) unload() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.loaded && x.written.offsets == len(x.offsets) && x.written.times == len(x.times) {
+	if x.loaded && !x.pinned && x.written.offsets == len(x.offsets) && x.written.times == len(x.times) {
 		x.loaded, x.offsets, x.times = false, nil, nil
 	}
 }

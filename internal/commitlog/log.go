@@ -59,6 +59,12 @@ type Log struct {
 
 	indexesUnsynced atomic.Bool // indexes or snapshots were written since the last checkpoint
 
+	// swapMu is held while compaction makes, renames or removes files, and by whoever else changes the list of segments but by
+	// adding one: taken after flushMu, before listMu and doomedMu. Retain tries only.
+	swapMu sync.Mutex
+	listMu sync.Mutex   // guards changes of segments; held for memory only
+	cuts   atomic.Int64 // counts truncations
+
 	doomedMu sync.Mutex // guards doomed; held across renames, never taken to append or read
 	doomed   []doomedSegment
 }
@@ -280,6 +286,8 @@ func (l *Log) roll(base kafka.Offset, now time.Time) error {
 	if err != nil {
 		return l.writeError(err) // the active segment stays, with more in its index than is needed
 	}
+	l.listMu.Lock()
+	defer l.listMu.Unlock()
 	segments := *l.segments.Load()
 	grown := append(segments[:len(segments):len(segments)], s)
 	l.segments.Store(&grown)
@@ -395,6 +403,8 @@ func (l *Log) Close(_ time.Time) error {
 func (l *Log) finishAll() error {
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	l.swapMu.Lock()
+	defer l.swapMu.Unlock()
 	if _, err := l.flush(); err != nil {
 		return err
 	}

@@ -158,6 +158,11 @@ func (o *opening) listFiles() error {
 	if err != nil {
 		return fmt.Errorf("open %s: %w", o.partition, err)
 	}
+	if finished, err := o.finishSwaps(entries); err != nil {
+		return err
+	} else if finished {
+		return o.listFiles()
+	}
 	for _, e := range entries {
 		if base, ok := parseOffsetName(e.Name, logSuffix); ok {
 			o.list = append(o.list, newSegment(o.fs, o.folder, base))
@@ -169,8 +174,6 @@ func (o *opening) listFiles() error {
 			if err := o.remove(e.Name); err != nil {
 				return err
 			}
-		} else if strings.HasSuffix(e.Name, swapSuffix) {
-			return &CorruptError{File: filepath.Join(o.folder, e.Name), Reason: "an unfinished compaction; let Kafka finish it"}
 		}
 	}
 	for _, s := range o.list {
@@ -289,7 +292,7 @@ func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
 		if err != nil {
 			return 0, err
 		}
-		s.noteBatch(head.MaxTimestampMs(), head.LastOffset())
+		s.noteBatch(head.RecordsMaxTimestampMs(), head.LastOffset())
 		next = head.NextOffset()
 		s.sinceIndex += int(size)
 		at += size

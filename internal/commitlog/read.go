@@ -130,8 +130,8 @@ func (s *segment) readFile(file vfs.File, from, bound, next kafka.Offset, maxByt
 		}
 	}
 	switch {
-	case begin >= limit && bound > next:
-		return Chunk{Next: next}, nil
+	case begin >= limit && bound >= next:
+		return Chunk{Next: next}, nil // compaction has left nothing up to there
 	case begin >= limit:
 		return Chunk{Next: from}, nil
 	case limit-begin <= int64(maxBytes):

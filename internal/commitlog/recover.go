@@ -29,7 +29,7 @@ func (o *opening) recover() error {
 	o.end = o.list[first].base
 	for i := first; i < len(o.list); i++ {
 		s := o.list[i]
-		if s.base != o.end && !o.config.Load().Compact {
+		if s.base != o.end && !o.config.Load().Compact && s.base > o.dir.cleanedOffset(o.partition) {
 			return o.dropFrom(i, fmt.Sprintf("offsets %d to %d are missing before", o.end, s.base))
 		}
 		o.end = s.base
@@ -134,7 +134,7 @@ func (o *opening) checkBatch(s *segment, b record.Batch, next kafka.Offset) erro
 }
 
 func (o *opening) noteBatch(s *segment, b record.Batch, at int64) {
-	s.noteBatch(b.MaxTimestampMs(), b.LastOffset())
+	s.noteBatch(b.RecordsMaxTimestampMs(), b.LastOffset())
 	s.noteIndex(b.LastOffset(), at, len(b), o.config.Load().IndexIntervalBytes)
 	if b.BaseOffset() >= o.scanFrom {
 		o.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
@@ -194,7 +194,7 @@ func (s *segment) rebuildIndexes() error {
 		if err != nil {
 			return err
 		}
-		fresh.noteBatch(head.MaxTimestampMs(), head.LastOffset())
+		fresh.noteBatch(head.RecordsMaxTimestampMs(), head.LastOffset())
 		fresh.noteIndex(head.LastOffset(), at, int(size), DefaultConfig().IndexIntervalBytes)
 		at += size
 	}

@@ -26,6 +26,10 @@ func (l *Log) Retain(now time.Time, highWatermark kafka.Offset) (removedBytes in
 	if err := l.writable(); err != nil {
 		return 0, err
 	}
+	if !l.swapMu.TryLock() {
+		return 0, nil // compaction is about to replace some of them: the next Retain sees which
+	}
+	defer l.swapMu.Unlock()
 	l.seen = now
 	n, err := l.expired(now, highWatermark)
 	if err != nil || n == 0 {

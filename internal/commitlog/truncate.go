@@ -26,6 +26,8 @@ func (l *Log) Truncate(to kafka.Offset) error {
 	}
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	l.swapMu.Lock()
+	defer l.swapMu.Unlock()
 	segments := *l.segments.Load()
 	i := find(segments, to)
 	cut, end, err := l.cutAt(segments[i], to, nextBase(segments, i, l.EndOffset()))
@@ -46,6 +48,8 @@ func (l *Log) Reset(start kafka.Offset) error {
 	}
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	l.swapMu.Lock()
+	defer l.swapMu.Unlock()
 	t := truncation{Log: l, old: *l.segments.Load(), start: start, end: start, reset: true, now: l.seen}
 	return t.run()
 }
@@ -77,7 +81,7 @@ func (l *Log) cutAt(s *segment, to, next kafka.Offset) (*segment, kafka.Offset, 
 		if err != nil {
 			return nil, 0, err
 		}
-		cut.noteBatch(head.MaxTimestampMs(), head.LastOffset())
+		cut.noteBatch(head.RecordsMaxTimestampMs(), head.LastOffset())
 		cut.noteIndex(head.LastOffset(), at, int(size), l.config.Load().IndexIntervalBytes)
 		end = head.NextOffset()
 		at += size
@@ -111,13 +115,14 @@ type truncation struct {
 // run lets readers see the new log first; then the disk follows, the newest segment first and one step after the other, so that
 // a power cut leaves a log that was cut less.
 func (t *truncation) run() error {
+	t.cuts.Add(1)
 	flushed := t.FlushedOffset()
 	safe := kafka.Offset(0) // there may be older segments than those in old, which retention took
 	if n := len(t.kept); n > 0 {
 		safe = t.kept[n-1].base // recovery reads it again: its indexes are not flushed
 	}
 	t.flushed.Store(int64(min(flushed, safe)))
-	if err := t.dir.lower(t.partition, safe, t.start); err != nil {
+	if err := t.dir.lower(t.partition, safe, t.start, t.end); err != nil {
 		return err
 	}
 	active := newSegment(t.fs, t.folder, t.end)

@@ -61,6 +61,7 @@ func encodeTxnIndex(entries []AbortedTxn) []byte {
 type txnIndex struct {
 	mu      sync.Mutex // guards all below; held for memory only, but for load
 	loaded  bool
+	pinned  bool // as in index
 	entries []AbortedTxn
 	changed bool // the file says something else
 }
@@ -81,7 +82,7 @@ func (x *txnIndex) reset() {
 func (x *txnIndex) unload() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.changed && len(x.entries) > 0 {
+	if !x.changed && !x.pinned && len(x.entries) > 0 {
 		x.loaded, x.entries = false, nil
 	}
 }

@@ -34,46 +34,62 @@ var (
 // after the last record, and a count that is not met, are such errors.
 func (b Batch) Records(maxDecompressed int64) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		var s scanner
-		if err := s.open(b, maxDecompressed); err != nil {
-			yield(Record{}, err)
+		var headers []Header
+		b.fields(maxDecompressed, func(f *fields, r Record, err error) bool {
+			if err == nil {
+				headers = f.readHeaders(headers[:0])
+				if len(headers) > 0 {
+					r.Headers = headers
+				}
+			}
+			return yield(r, err)
+		})
+	}
+}
+
+// Bare is Records without the headers of the records: nothing is allocated for them.
+func (b Batch) Bare(maxDecompressed int64) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		b.fields(maxDecompressed, func(_ *fields, r Record, err error) bool { return yield(r, err) })
+	}
+}
+
+// fields calls yield with each record, without its headers, until it returns false.
+func (b Batch) fields(maxDecompressed int64, yield func(*fields, Record, error) bool) {
+	var s scanner
+	if err := s.open(b, maxDecompressed); err != nil {
+		yield(nil, Record{}, err)
+		return
+	}
+	defer s.close()
+	base, firstMs := b.BaseOffset(), b.BaseTimestampMs()
+	appendTime, appendMs := b.LogAppendTime(), b.MaxTimestampMs()
+	for range b.Count() {
+		body, err := s.body()
+		if err != nil {
+			yield(nil, Record{}, err)
 			return
 		}
-		defer s.close()
-		base, firstMs := b.BaseOffset(), b.BaseTimestampMs()
-		appendTime, appendMs := b.LogAppendTime(), b.MaxTimestampMs()
-		var headers []Header
-		for range b.Count() {
-			body, err := s.body()
-			if err != nil {
-				yield(Record{}, err)
-				return
-			}
-			f, err := parse(body)
-			if err != nil {
-				yield(Record{}, err)
-				return
-			}
-			r := Record{
-				Offset: base + kafka.Offset(f.offsetDelta), TimestampMs: firstMs + f.timestampDelta,
-				Key: f.key, Value: f.value,
-			}
-			if appendTime {
-				r.TimestampMs = appendMs
-			}
-			headers = f.readHeaders(headers[:0])
-			if len(headers) > 0 {
-				r.Headers = headers
-			}
-			if !yield(r, nil) {
-				return
-			}
+		f, err := parse(body)
+		if err != nil {
+			yield(nil, Record{}, err)
+			return
 		}
-		if !s.end() {
-			yield(Record{}, errRecordsMore)
-		} else if s.src != nil && !errors.Is(s.failed, io.EOF) {
-			yield(Record{}, s.err())
+		r := Record{
+			Offset: base + kafka.Offset(f.offsetDelta), TimestampMs: firstMs + f.timestampDelta,
+			Key: f.key, Value: f.value,
 		}
+		if appendTime {
+			r.TimestampMs = appendMs
+		}
+		if !yield(&f, r, nil) {
+			return
+		}
+	}
+	if !s.end() {
+		yield(nil, Record{}, errRecordsMore)
+	} else if s.src != nil && !errors.Is(s.failed, io.EOF) {
+		yield(nil, Record{}, s.err())
 	}
 }
 
