@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -96,6 +97,63 @@ func TestADiskThatFillsUpWithoutAReserve(t *testing.T) {
 	f.broker.kill()
 	f.broker = startBrokerAt(t, dir, portOf(t, f.broker.addr), fullDiskSettings...)
 	f.readAll("after kill -9")
+}
+
+// TestEveryClientWaitsForRoom: what is refused for want of room, clients send again as they are, until there is room.
+func TestEveryClientWaitsForRoom(t *testing.T) {
+	disk := smallDisk(t)
+	broker := startBroker(t, filepath.Join(disk, "data"))
+	createTopic(t, broker.addr, keepTopic, 1)
+	ballast := filepath.Join(disk, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, free(t, disk)-2<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 20*time.Second, "the broker notices", func() error {
+		if !strings.Contains(broker.log.String(), "has only its reserve left") {
+			return errors.New("no line in its log")
+		}
+		return nil
+	})
+	type outcome struct {
+		name, out string
+		err       error
+	}
+	const records = 3
+	// sarama tries three times within half a second, whatever the error, unless it is told otherwise.
+	all := slices.DeleteFunc(libraries(t), func(l library) bool { return l.name == "sarama" })
+	ended := make(chan outcome, len(all))
+	for i, lib := range all {
+		args := append(slices.Clone(lib.command[1:]), "produce", keepTopic, "none", strconv.Itoa(records*i), strconv.Itoa(records), "2")
+		go func() {
+			out, err := tryRun(60*time.Second, []string{"BOOTSTRAP=" + broker.addr}, lib.command[0], args...)
+			ended <- outcome{lib.name, out, err}
+		}()
+	}
+	select {
+	case early := <-ended:
+		t.Fatalf("%s did not wait: %v %s", early.name, early.err, early.out)
+	case <-time.After(4 * time.Second): // for as long as all of them have patience: kafka-go and kafkajs count the times they try
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	for range all {
+		if o := <-ended; o.err != nil {
+			t.Errorf("%s: %v", o.name, o.err)
+		}
+	}
+	cl := crashClient(t, broker.addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{keepTopic: {0: kgo.NewOffset().At(0)}}))
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	seen := map[string]int{}
+	for len(seen) < records*len(all) && ctx.Err() == nil {
+		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { seen[string(r.Value)]++ })
+	}
+	for i := range records * len(all) {
+		if n := seen[fmt.Sprintf("value-%d", i)]; n != 1 {
+			t.Errorf("value-%d of %s is there %d times", i, all[i/records].name, n)
+		}
+	}
 }
 
 var fullDiskSettings = []string{"--override", "log.segment.delete.delay.ms=100"}
