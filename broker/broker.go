@@ -70,6 +70,8 @@ type Node struct {
 
 	kraftVersion int16 // of the quorum, set before anybody is served
 
+	reports dirReports
+
 	ended chan struct{} // closed when the node gave up by itself
 	once  sync.Once     // guards closing of ended
 	cause error         // of the end, set before ended is closed
@@ -77,7 +79,7 @@ type Node struct {
 
 // Start starts a node and returns when it serves. ctx bounds the start alone.
 func Start(ctx context.Context, c Config) (node *Node, err error) {
-	n := &Node{config: c.Parsed, log: c.Log, fs: c.FS, ended: make(chan struct{})}
+	n := &Node{config: c.Parsed, log: c.Log, fs: c.FS, ended: make(chan struct{}), reports: newDirReports()}
 	if n.config == nil {
 		if n.config, err = config.NewBroker(c.Properties); err != nil {
 			return nil, err
@@ -132,6 +134,7 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 		return nil, err
 	}
 	n.kraftVersion = n.quorum.Membership().Version
+	n.reports.start(n)
 	n.server.Serve(n.listeners...)
 	return n, nil
 }
@@ -169,7 +172,7 @@ func (n *Node) build(level *slog.LevelVar) {
 	b := n.config
 	n.replicas = replica.New(replica.Options{
 		NodeID: b.NodeID(), Dirs: n.dirs[:len(b.LogDirs())], Broker: b, Log: n.log, OnDirFailure: n.dirFailed,
-		MetadataDir: n.separateMeta(),
+		MetadataDir: n.separateMeta(), OnDirReport: n.reports.poke,
 	})
 	n.coord = coord.New(coord.Options{
 		NodeID: b.NodeID(), Partitions: n.replicas, Image: n.quorum.Image, CreateTopic: n.createInternalTopic,
@@ -216,6 +219,7 @@ func (n *Node) Close(ctx context.Context) error {
 	} else if err != nil {
 		n.log.Warn("connections were cut whose peers did not take their answers", "after", peersGrace)
 	}
+	n.reports.close()
 	if err := n.quorum.Close(); err != nil {
 		failed = append(failed, fmt.Errorf("close metadata log: %w", err))
 	}
@@ -327,6 +331,9 @@ func (n *Node) registration() meta.Registration {
 	for i, dir := range n.dirs {
 		if i < len(n.config.LogDirs()) {
 			r.LogDirs = append(r.LogDirs, dir.ID())
+			if slices.Contains(n.config.CordonedLogDirs(), dir.Path()) {
+				r.Cordoned = append(r.Cordoned, dir.ID())
+			}
 		}
 		r.Unclean = r.Unclean || !n.fresh && !dir.WasClean()
 	}

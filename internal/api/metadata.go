@@ -209,7 +209,7 @@ func partitionRow(c call, image *meta.Image, p *meta.Partition, number int32) km
 	if c.Version == 0 { // which knows no offline replicas
 		row.Replicas, row.ISR = nodeIDs(p.Replicas, reachable), nodeIDs(p.ISR, reachable)
 	}
-	row.OfflineReplicas = nodeIDs(p.Replicas, func(id kafka.NodeID) bool { return !reachable(id) })
+	row.OfflineReplicas = nodeIDs(p.Replicas, func(id kafka.NodeID) bool { return !reachable(id) || !image.ReplicaOnline(p, id) })
 	row.Leader, row.ErrorCode = int32(p.Leader), int16(leaderError(c, image, p))
 	switch {
 	case row.ErrorCode != 0:

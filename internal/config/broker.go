@@ -128,6 +128,18 @@ func (b *Broker) logDirsKey() string {
 	return "log.dirs"
 }
 
+// CordonedLogDirs returns those of the log directories that take no new partitions.
+func (b *Broker) CordonedLogDirs() []string {
+	var cordoned []string
+	for _, item := range b.resolved["cordoned.log.dirs"].list {
+		if item == "*" {
+			return b.LogDirs()
+		}
+		cordoned = append(cordoned, item)
+	}
+	return cordoned
+}
+
 // MetadataLogDir returns the directory of the metadata log: metadata.log.dir, or else the first of the log directories.
 func (b *Broker) MetadataLogDir() string {
 	if dir := b.resolved["metadata.log.dir"]; !dir.null {

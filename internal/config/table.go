@@ -45,7 +45,7 @@ var table = []Key{
 	{Scope: ScopeBroker, Name: "controller.quota.window.num", Type: Int, DefaultState: DefaultValue, Default: "11", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low},
 	{Scope: ScopeBroker, Name: "controller.quota.window.size.seconds", Type: Int, DefaultState: DefaultValue, Default: "1", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low},
 	{Scope: ScopeBroker, Name: "controller.socket.timeout.ms", Type: Int, DefaultState: DefaultValue, Default: "30000", Importance: Medium},
-	{Scope: ScopeBroker, Name: "cordoned.log.dirs", Type: List, DefaultState: DefaultValue, check: check{kind: listOf, emptyAllowed: true}, Importance: Medium, Mode: PerBroker},
+	{Scope: ScopeBroker, Name: "cordoned.log.dirs", Type: List, DefaultState: DefaultValue, check: check{kind: listOf, emptyAllowed: true}, Importance: Medium, Mode: PerBroker, Effect: Acts, Doc: "Log directories that take no new partitions; * is all of them."},
 	{Scope: ScopeBroker, Name: "create.topic.policy.class.name", Type: Class, DefaultState: DefaultNull, Importance: Low, Effect: NeverMatters},
 	{Scope: ScopeBroker, Name: "default.replication.factor", Type: Int, DefaultState: DefaultValue, Default: "1", Importance: Medium, Effect: Acts, Doc: "Replicas of a topic that is created without saying how many."},
 	{Scope: ScopeBroker, Name: "delegation.token.expiry.check.interval.ms", Type: Long, DefaultState: DefaultValue, Default: "3600000", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low},

@@ -45,7 +45,7 @@ func TestKeysThatTheCodeReadsExistAndAct(t *testing.T) {
 
 // readHere are keys that package config resolves for everyone.
 var readHere = []string{
-	"advertised.listeners", "broker.id", "controller.listener.names", "controller.quorum.bootstrap.servers", "controller.quorum.voters",
+	"advertised.listeners", "broker.id", "controller.listener.names", "cordoned.log.dirs", "controller.quorum.bootstrap.servers", "controller.quorum.voters",
 	"inter.broker.listener.name", "listener.security.protocol.map", "listeners", "log.dir", "log.dirs", "metadata.log.dir", "node.id",
 	"process.roles", "raftsman.config.strict", "security.inter.broker.protocol",
 }

@@ -9,7 +9,7 @@ import (
 
 // DecideRegister returns what makes a starting broker known: its registration, still fenced, which becomes its broker epoch
 // and therefore must be appended at offset; the partitions that it leads from now on; and the end of its fencing. A partition
-// without a leader is led if the broker is in sync or eligible. After an unclean stop every partition that it led already
+// without a leader is led if the broker is in sync or eligible, and has the log directory with its replica. After an unclean stop every partition that it led already
 // gets a new leader epoch too: what its log lost must not stand under an epoch that readers have seen.
 func DecideRegister(im *Image, reg Registration, offset kafka.Offset) []Entry {
 	b := Broker{
@@ -17,7 +17,7 @@ func DecideRegister(im *Image, reg Registration, offset kafka.Offset) []Entry {
 		Endpoints: reg.Endpoints, Features: reg.Features, LogDirs: reg.LogDirs,
 	}
 	if im.level() >= levelCordonedDirs {
-		b.CordonedDirs = []kafka.UUID{}
+		b.CordonedDirs = append([]kafka.UUID{}, reg.Cordoned...)
 	}
 	entries := []Entry{{Record: b.record(), Version: im.registerBrokerVersion()}}
 	entries = append(entries, takeLeads(im, reg)...)
@@ -31,7 +31,7 @@ func takeLeads(im *Image, reg Registration) []Entry {
 	var entries []Entry
 	for t := range im.Topics() {
 		for i := range t.Partitions {
-			if change := t.Partitions[i].takeLead(reg); change != nil {
+			if change := t.Partitions[i].takeLead(im, reg); change != nil {
 				change.TopicID, change.PartitionID = t.ID, int32(i)
 				entries = append(entries, Entry{Record: change, Version: version})
 			}
@@ -40,7 +40,14 @@ func takeLeads(im *Image, reg Registration) []Entry {
 	return entries
 }
 
-func (p *Partition) takeLead(reg Registration) *sysrecord.PartitionChangeRecord {
+func (p *Partition) takeLead(im *Image, reg Registration) *sysrecord.PartitionChangeRecord {
+	if !p.online(reg.ID, reg.LogDirs) {
+		change := sysrecord.NewPartitionChangeRecord()
+		if p.loseReplica(im, reg.ID, change) {
+			return change
+		}
+		return nil
+	}
 	leads := p.Leader == reg.ID
 	if leads && !reg.Unclean || !leads && p.Leader != kafka.NoNode {
 		return nil
@@ -79,23 +86,11 @@ func leave(im *Image, id kafka.NodeID) []Entry {
 	var entries []Entry
 	for t := range im.Topics() {
 		for i := range t.Partitions {
-			p := &t.Partitions[i]
-			if p.Leader != id && !slices.Contains(p.ISR, id) {
-				continue
-			}
 			change := sysrecord.NewPartitionChangeRecord()
 			change.TopicID, change.PartitionID = t.ID, int32(i)
-			others := slices.DeleteFunc(slices.Clone(p.ISR), func(other kafka.NodeID) bool { return other == id })
-			if len(others) > 0 && len(others) < len(p.ISR) {
-				change.ISR = others
+			if t.Partitions[i].loseReplica(im, id, change) {
+				entries = append(entries, Entry{Record: change, Version: version})
 			}
-			if p.Leader == id {
-				change.Leader = bestLeader(im, p.Replicas, others)
-			}
-			if change.ISR == nil && change.Leader == leaderUnchanged {
-				continue
-			}
-			entries = append(entries, Entry{Record: change, Version: version})
 		}
 	}
 	return entries

@@ -112,5 +112,6 @@ type Registration struct {
 	Endpoints   []Endpoint
 	Features    []FeatureRange
 	LogDirs     []kafka.UUID
-	Unclean     bool // the log directories were not closed cleanly: every partition that it leads needs a new leader epoch
+	Cordoned    []kafka.UUID // of these, those that take no new replicas
+	Unclean     bool         // the log directories were not closed cleanly: every partition that it leads needs a new leader epoch
 }

@@ -242,5 +242,5 @@ func (im *Image) soleDir(id kafka.NodeID) kafka.UUID {
 	if b, ok := im.Broker(id); ok && len(b.LogDirs) == 1 {
 		return b.LogDirs[0]
 	}
-	return kafka.UUID{}
+	return unassignedDir
 }

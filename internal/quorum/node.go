@@ -108,6 +108,14 @@ func (n *Node) UnregisterBroker(ctx context.Context, id kafka.NodeID) error {
 	})
 }
 
+// ReportDirs notes what this node tells about its log directories.
+func (n *Node) ReportDirs(ctx context.Context, report meta.DirReport) error {
+	report.Broker = n.o.NodeID
+	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
+		return meta.DecideDirReport(im, report), nil
+	})
+}
+
 // propose decides on the newest state, appends what was decided and returns when it is published. An error of decide is
 // returned as it is, when all that it was decided on is published.
 func (n *Node) propose(ctx context.Context, decide func(*meta.Image) ([]meta.Entry, error)) error {

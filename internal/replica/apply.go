@@ -37,6 +37,9 @@ func (m *Manager) Apply(_, now *meta.Image) {
 		m.brokerEpoch = b.Epoch
 	}
 	brokersChanged := m.settings.update(now, m.node)
+	if brokersChanged {
+		m.cordon(m.settings.cordoned())
+	}
 	current := m.table.Load()
 	next := change{m: m, image: now, from: current}
 	seen := 0
@@ -133,9 +136,10 @@ func (c *change) open() {
 	if len(c.opening) == 0 {
 		return
 	}
-	exists := make([]bool, len(c.opening))
+	places := make([]placement, len(c.opening))
 	for i, p := range c.opening {
-		p.dir, exists[i] = c.m.place(p, c.image)
+		places[i] = c.m.place(p, c.image)
+		p.dir = places[i].dir
 		p.dir.count.Add(1)
 	}
 	var next, ready atomic.Int64
@@ -143,7 +147,7 @@ func (c *change) open() {
 	for range min(openersMax, len(c.opening)) {
 		openers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(c.opening)); i = next.Add(1) - 1 {
-				c.opening[i].open(exists[i])
+				c.opening[i].open(places[i])
 				ready.Add(1)
 			}
 		})
@@ -236,42 +240,14 @@ func (m *Manager) configure(t *topic, s *settings) {
 	}
 }
 
-// place chooses the log directory of a partition: where it is found, else where the metadata puts it, else the one with the
-// fewest partitions.
-func (m *Manager) place(p *replica, image *meta.Image) (d *logDir, exists bool) {
-	if f, ok := m.found[p.tp]; ok {
-		delete(m.found, p.tp)
-		if f.id.IsZero() || f.id == p.id {
-			return f.dir, true
-		}
-		f.dir.remove(p.tp) // the topic was deleted and made anew while this node was away
-	}
-	if has, ok := image.Partition(p.tp); ok {
-		if i := slices.Index(has.Replicas, m.node); i >= 0 && i < len(has.Dirs) {
-			for _, d := range m.dirs {
-				if d.disk.ID() == has.Dirs[i] && !d.failed() {
-					return d, false
-				}
-			}
-		}
-	}
-	best := m.dirs[0]
-	for _, d := range m.dirs[1:] {
-		if best.failed() || !d.failed() && d.count.Load() < best.count.Load() {
-			best = d
-		}
-	}
-	return best, false
-}
-
 // open opens or creates the log. A log that does not open answers KAFKA_STORAGE_ERROR; the others go on.
-func (p *replica) open(exists bool) {
-	if p.dir.failed() {
+func (p *replica) open(at placement) {
+	if p.dir.failed() || at.lost {
 		p.refusal.Store(int32(kafka.KafkaStorageError))
 		return
 	}
 	opens := p.dir.disk.Create
-	if exists {
+	if at.exists {
 		opens = p.dir.disk.Open
 	}
 	log, err := opens(p.tp, p.id, p.settings.Load().log, p.m.now())

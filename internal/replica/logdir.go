@@ -18,6 +18,7 @@ type logDir struct {
 	space   space
 	count   atomic.Int64 // partitions in it
 	offline atomic.Bool
+	shut    atomic.Bool // cordoned: it takes no new partitions
 	unsaved atomic.Bool // its checkpoint files are behind
 
 	complainedMs atomic.Int64 // when the last refusal was logged
@@ -57,8 +58,10 @@ func (d *logDir) fail(doing string, cause error) {
 	for _, p := range d.m.replicas() {
 		if p.dir == d {
 			p.refuse(kafka.KafkaStorageError)
+			d.m.addReport(p)
 		}
 	}
+	d.m.reportDirs()
 	left := 0
 	for _, other := range d.m.dirs {
 		if !other.failed() {

@@ -27,6 +27,8 @@ type Options struct {
 	Now         func() time.Time // nil: time.Now
 	// OnDirFailure is called once for each log directory that goes offline, with how many are left. The node ends when none is.
 	OnDirFailure func(path string, left int, cause error)
+	// OnDirReport is called when TakeDirReport has something to tell. It must not block. nil: nobody wants to know.
+	OnDirReport func()
 }
 
 // Manager owns the partitions that live on this node. All methods are safe for concurrent use, except that Apply calls follow
@@ -39,6 +41,7 @@ type Manager struct {
 	log          *slog.Logger
 	now          func() time.Time
 	onDirFailure func(string, int, error)
+	onDirReport  func()
 	osDurability bool // raftsman.durability=os: acknowledged means in the page cache
 
 	table  atomic.Pointer[table]
@@ -50,6 +53,8 @@ type Manager struct {
 	recovered   bool                              // what recovery found is durable
 	closed      bool
 	brokerEpoch kafka.BrokerEpoch
+
+	report dirReport
 
 	background background
 }
@@ -78,7 +83,7 @@ type foundLog struct {
 // New returns a Manager without partitions: Apply brings them.
 func New(o Options) *Manager {
 	m := &Manager{
-		node: o.NodeID, broker: o.Broker, log: o.Log, now: o.Now, onDirFailure: o.OnDirFailure,
+		node: o.NodeID, broker: o.Broker, log: o.Log, now: o.Now, onDirFailure: o.OnDirFailure, onDirReport: o.OnDirReport,
 		osDurability: o.Broker.String("raftsman.durability") == "os",
 	}
 	if m.now == nil {

@@ -36,6 +36,11 @@ func (c *settingsCache) update(image *meta.Image, node kafka.NodeID) bool {
 	return true
 }
 
+// cordoned returns the log directories that take no new partitions, as they are configured.
+func (c *settingsCache) cordoned() []string {
+	return c.broker.With(config.Dynamic{Node: c.dynamic}).CordonedLogDirs()
+}
+
 // of returns the settings of a topic that sets overrides itself.
 func (c *settingsCache) of(overrides map[string]string) *settings {
 	if len(overrides) == 0 {
