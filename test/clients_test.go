@@ -56,7 +56,7 @@ type report struct {
 func (l library) run(t testing.TB, bootstrap string, args ...string) []report {
 	t.Helper()
 	command := append(slices.Clone(l.command), args...)
-	return reports(t, run(t, patience, []string{"BOOTSTRAP=" + bootstrap}, command[0], command[1:]...))
+	return reports(t, run(t, atLast, []string{"BOOTSTRAP=" + bootstrap}, command[0], command[1:]...))
 }
 
 // reports parses the record lines and drops those of assignments.

@@ -55,7 +55,7 @@ func TestEveryAcknowledgedRecordOutlivesKill9(t *testing.T) {
 	seed := testSeed(t)
 	w := &crashWorld{t: t, swap: newSwapDir(t, "--override", "metadata.log.max.record.bytes.between.snapshots=20000"), random: rand.New(rand.NewPCG(seed, 0)), story: newStory(), member: &committer{}}
 	w.broker = w.swap.raftsman(t)
-	w.adm = kadm.NewClient(crashClient(t, w.swap.addr(), kgo.RetryTimeout(20*time.Second)))
+	w.adm = kadm.NewClient(crashClient(t, w.swap.addr(), kgo.RetryTimeout(atLast)))
 	w.createTopic()
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
@@ -106,7 +106,7 @@ func TestEveryAcknowledgedRecordOutlivesKill9(t *testing.T) {
 // takeTurns has Apache Kafka and Raftsman follow each other on the directory, after a kill and after a stop in order.
 func (w *crashWorld) takeTurns() {
 	dump := func() { w.t.Logf("dump-log read %v", dumpAll(w.t, w.swap.data)) }
-	const loading = 30 * time.Second
+	const loading = atLast
 	// After a crash Kafka knows the last batch of each producer only, and refuses the one before it that is sent again: so to
 	// Kafka the producers come with nothing in flight. And Kafka rolls no segment, of which Raftsman would learn as little.
 	large := "67108864"
@@ -121,7 +121,7 @@ func (w *crashWorld) takeTurns() {
 func (w *crashWorld) pause() {
 	w.t.Helper()
 	w.story.gate.Lock()
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), atLast)
 	defer cancel()
 	for _, cl := range w.producers {
 		if err := cl.Flush(ctx); err != nil {
@@ -159,7 +159,7 @@ func (w *crashWorld) createTopic() {
 // change has an administrator change something of everything, and waits for the answers.
 func (w *crashWorld) change(round int) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), atLast)
 	defer cancel()
 	text := func(n int) *string { s := fmt.Sprint(n); return &s }
 	name := func(n int) string { return fmt.Sprintf("round-%d", n) }
@@ -215,7 +215,7 @@ func (w *crashWorld) killAmidChanges(round int) {
 	w.stray = strayWork{topic: fmt.Sprint(inFlight, "-", round)}
 	cl := crashClient(w.t, w.swap.addr(), kgo.RequestRetries(0), kgo.RetryTimeout(5*time.Second))
 	adm := kadm.NewClient(cl)
-	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
 	defer cancel()
 	if err := cl.Ping(ctx); err != nil {
 		w.t.Fatal(err)
@@ -243,7 +243,7 @@ func (w *crashWorld) killAmidChanges(round int) {
 	<-asked
 	w.story.awaitAcks(w.t, w.random.IntN(20), w.broker.exited)
 	if round%5 == 4 { // in order, for once: nobody may notice the difference
-		if took := w.broker.terminate(); took > 5*time.Second || w.broker.err != nil {
+		if took := w.broker.terminate(); took > stopSeen || w.broker.err != nil {
 			w.t.Errorf("SIGTERM ended the broker within %v: %v", took, w.broker.err)
 		}
 	} else {
@@ -276,7 +276,7 @@ func (w *crashWorld) compare(when string, patience time.Duration) {
 		}
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	w.member.check(t, w.committed, must(w.adm.FetchOffsets(ctx, crashGroup))(t))
 	if w.stray.topic != "" {

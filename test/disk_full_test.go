@@ -256,7 +256,7 @@ func (f *fullDisk) readAll(when string) {
 	cl := crashClient(f.t, f.broker.addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{fillTopic: {0: kgo.NewOffset().At(0)}}),
 		kgo.FetchMaxWait(100*time.Millisecond))
 	defer cl.Close()
-	ctx, stop := context.WithTimeout(f.t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(f.t.Context(), atLast)
 	defer stop()
 	next := int64(0)
 	for next < f.acked {
@@ -281,7 +281,7 @@ func (f *fullDisk) resumes() {
 		if err != nil {
 			f.t.Fatalf("the producer gave up: %v", err)
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(atLast):
 		f.t.Fatalf("there is room again, and produces are still refused:\n%s", f.broker.log.tail(20))
 	}
 	cl := crashClient(f.t, f.broker.addr)

@@ -43,7 +43,7 @@ func TestKilledInTheMiddleOfAFirstStart(t *testing.T) {
 		for n := 1; n <= times; n++ {
 			try(fmt.Sprintf("killed at %s %d", calls, n), func(dir string) *process {
 				p := launchDoomed(t, dir, freePort(t), calls, n)
-				eventually(t, 20*time.Second, "the first start dies or serves", func() error {
+				eventually(t, atLast, "the first start dies or serves", func() error {
 					select {
 					case <-p.exited:
 						return nil
@@ -66,7 +66,7 @@ func TestKilledInTheMiddleOfAFirstStart(t *testing.T) {
 	} {
 		try("killed when there was "+file, func(dir string) *process {
 			p := launchBroker(t, dir, freePort(t))
-			for began := time.Now(); time.Since(began) < 10*time.Second; {
+			for began := time.Now(); time.Since(began) < atLast; {
 				if _, err := os.Lstat(filepath.Join(dir, file)); err == nil || strings.Contains(p.log.String(), "msg=serving") {
 					break
 				}

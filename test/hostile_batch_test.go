@@ -202,7 +202,7 @@ func TestHostileBatchesGetKafkasCodes(t *testing.T) {
 		for name, c := range hostileBatches(t) {
 			for _, acks := range []int16{-1, 1} {
 				req := produceRequest(topic, 0, acks, c.records)
-				resp := ask[*kmsg.ProduceResponse](dialRaw(t, addr), req, 20*time.Second).Topics[0].Partitions[0]
+				resp := ask[*kmsg.ProduceResponse](dialRaw(t, addr), req, atLast).Topics[0].Partitions[0]
 				want := c.code
 				if kafka && c.stumbles {
 					want = kerr.UnknownServerError.Code
@@ -244,7 +244,7 @@ func TestBombsAreRefused(t *testing.T) {
 				c := dialRaw(t, p.addr)
 				calm := p.expectCalm(calmBytes + 2*int64(len(records)))
 				began := time.Now()
-				resp := ask[*kmsg.ProduceResponse](c, produceRequest("bombs", 0, -1, records), time.Minute).Topics[0].Partitions[0]
+				resp := ask[*kmsg.ProduceResponse](c, produceRequest("bombs", 0, -1, records), atLast).Topics[0].Partitions[0]
 				t.Logf("%d bytes: refused within %v: %v, %s", len(records), time.Since(began).Round(time.Millisecond),
 					kerr.ErrorForCode(resp.ErrorCode), *resp.ErrorMessage)
 				if err := kerr.ErrorForCode(resp.ErrorCode); err == nil || kerr.IsRetriable(err) {
@@ -264,7 +264,7 @@ func TestBombsAreRefused(t *testing.T) {
 func TestHonestLargeBatchesAreServed(t *testing.T) {
 	const records, size, times = 140, 1_000_000, 6
 	file := filepath.Join(t.TempDir(), "batch")
-	run(t, 2*time.Minute, nil, "kafka/kafka", "jvm", "-Xmx1g", "kafka/HonestBatch.java", file, fmt.Sprint(records), fmt.Sprint(size))
+	run(t, 2*atLast, nil, "kafka/kafka", "jvm", "-Xmx1g", "kafka/HonestBatch.java", file, fmt.Sprint(records), fmt.Sprint(size))
 	made, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -283,7 +283,7 @@ func TestHonestLargeBatchesAreServed(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			resp, err := receive[*kmsg.ProduceResponse](c, req, time.Minute)
+			resp, err := receive[*kmsg.ProduceResponse](c, req, atLast)
 			if err != nil {
 				t.Error(err)
 			} else if part := resp.Topics[0].Partitions[0]; part.ErrorCode != 0 {
@@ -296,7 +296,7 @@ func TestHonestLargeBatchesAreServed(t *testing.T) {
 	calm()
 
 	reader := crashClient(t, p.addr, kgo.ConsumeTopics("honest"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	for got := 0; got < records*times; {
 		fetches := reader.PollRecords(ctx, 50)
@@ -311,7 +311,7 @@ func TestHonestLargeBatchesAreServed(t *testing.T) {
 		})
 	}
 	// And by the client that made it.
-	out := run(t, time.Minute, []string{"LC_ALL=C"}, "kafka/kafka", "jvm", "-Xmx1g", "org.apache.kafka.tools.consumer.ConsoleConsumer",
+	out := run(t, atLast, []string{"LC_ALL=C"}, "kafka/kafka", "jvm", "-Xmx1g", "org.apache.kafka.tools.consumer.ConsoleConsumer",
 		"--bootstrap-server", p.addr, "--topic", "honest", "--from-beginning", "--max-messages", "150", "--timeout-ms", "30000")
 	if len(out) < 150*size {
 		t.Errorf("Kafka's consumer read %d bytes, want at least %d", len(out), 150*size)

@@ -60,7 +60,7 @@ func (d swapDir) kafka(t testing.TB) *process {
 func (d swapDir) launchKafka(t testing.TB) *process {
 	t.Helper()
 	args := append([]string{"config", "export", "--data", d.data, "--listen", d.addr()}, d.args...)
-	properties := run(t, 10*time.Second, nil, binary(t), args...)
+	properties := run(t, atLast, nil, binary(t), args...)
 	write(t, filepath.Join(d.root, "server.properties"), properties)
 	command := exec.Command("kafka/kafka", "jvm", "-Xms256m -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dkafka.reference.dir="+d.root,
 		"kafka.Kafka", filepath.Join(d.root, "server.properties"))
@@ -134,7 +134,7 @@ func dump(t testing.TB, decoder string, names []string) {
 	if decoder != "" {
 		args = append(args, decoder)
 	}
-	out := run(t, 2*time.Minute, nil, "kafka/kafka", args...)
+	out := run(t, 2*atLast, nil, "kafka/kafka", args...)
 	for _, name := range names {
 		if !strings.Contains(out, "Dumping "+name) {
 			t.Errorf("dump-log says nothing of %s", name)

@@ -31,7 +31,7 @@ func (p *process) checkAlive() {
 		p.t.Fatalf("the broker ended: %v\n%s", p.err, p.log.tail(20))
 	default:
 	}
-	p.awaitServing(10 * time.Second)
+	p.awaitServing(atLast)
 }
 
 // TestOneBrokerPerDirectory starts each broker, Raftsman and Apache Kafka, on a directory that the other or its like has.
@@ -42,12 +42,12 @@ func TestOneBrokerPerDirectory(t *testing.T) {
 
 	raftsman := d.raftsman(t)
 	second := launchBroker(t, other.data, other.port)
-	second.awaitRefusal(10*time.Second, "log directory "+d.data+" is in use by another process", "stop that one first")
+	second.awaitRefusal(atLast, "log directory "+d.data+" is in use by another process", "stop that one first")
 	if lines := strings.Count(strings.TrimSpace(second.log.String()), "\n") + 1; lines != 1 {
 		t.Errorf("the refusal has %d lines:\n%s", lines, second.log.String())
 	}
 	kafka := other.launchKafka(t)
-	kafka.awaitRefusal(60 * time.Second)
+	kafka.awaitRefusal(3 * time.Minute)
 	if want := "Failed to acquire lock on file .lock in " + d.data; !strings.Contains(other.kafkaLog(), want) {
 		t.Errorf("Kafka's log does not say %q", want)
 	}
@@ -55,7 +55,7 @@ func TestOneBrokerPerDirectory(t *testing.T) {
 	raftsman.terminate()
 
 	kafka = d.kafka(t)
-	launchBroker(t, other.data, other.port).awaitRefusal(10*time.Second, "log directory "+d.data+" is in use by another process, a broker of Raftsman or Kafka")
+	launchBroker(t, other.data, other.port).awaitRefusal(atLast, "log directory "+d.data+" is in use by another process, a broker of Raftsman or Kafka")
 	kafka.checkAlive()
 	kafka.terminate()
 

@@ -41,8 +41,15 @@ func binary(t testing.TB) string {
 	return path
 }
 
-// patience is how long a test waits for what must happen, on a machine however slow; what is fast enough is another question.
-const patience = 2 * time.Minute
+// atLast is how long a test waits for what must happen, on a machine however slow. What is fast enough is another question.
+const atLast = 2 * time.Minute
+
+// A broker promises to end within stopLimit of SIGTERM, by a clock of its own: stopSeen is when a test must have seen it, on a
+// machine on which everything takes its time.
+const (
+	stopLimit = 5 * time.Second
+	stopSeen  = 2 * stopLimit
+)
 
 // soak tells whether full durations and counts are asked for.
 func soak() bool { return os.Getenv("RAFTSMAN_SOAK") == "1" }
@@ -94,7 +101,7 @@ func startBrokerAt(t testing.TB, dir string, port int, args ...string) *process 
 	args = append([]string{"serve", "--data", dir, "--listen", addr}, args...)
 	p := startProcess(t, addr, exec.Command(binary(t), args...))
 	p.dir = dir
-	p.awaitServing(30 * time.Second)
+	p.awaitServing(atLast)
 	return p
 }
 
@@ -131,7 +138,7 @@ func startProcessAs(t testing.TB, user *syscall.Credential, addr string, command
 // awaitServing waits until the broker answers a client.
 func (p *process) awaitServing(limit time.Duration) {
 	p.t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(p.addr), kgo.RetryTimeout(time.Second), kgo.RequestRetries(0))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(p.addr), kgo.RetryTimeout(10*time.Second), kgo.RequestRetries(0))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -142,7 +149,7 @@ func (p *process) awaitServing(limit time.Duration) {
 			p.t.Fatalf("the broker ended while it started: %v\n%s", p.err, p.log.tail(40))
 		default:
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		return cl.Ping(ctx)
 	})
@@ -167,8 +174,8 @@ func (p *process) terminate() time.Duration {
 	}
 	select {
 	case <-p.exited:
-	case <-time.After(30 * time.Second):
-		p.t.Fatalf("the process did not end within 30 s of SIGTERM:\n%s", p.log.tail(40))
+	case <-time.After(atLast):
+		p.t.Fatalf("the process did not end within %v of SIGTERM:\n%s", atLast, p.log.tail(40))
 	}
 	return time.Since(began)
 }

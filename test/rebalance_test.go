@@ -113,7 +113,7 @@ func TestThreeMembersOnTwoPartitions(t *testing.T) {
 				members = append(members, startMember(t, lib, broker, group, topic))
 			}
 			var owner *member
-			eventually(t, patience, "two members own a partition each, one is idle", func() error {
+			eventually(t, atLast, "two members own a partition each, one is idle", func() error {
 				counts := map[int]int{}
 				for i, m := range members {
 					owned := m.partitions(t)
@@ -132,7 +132,7 @@ func TestThreeMembersOnTwoPartitions(t *testing.T) {
 			})
 			_ = syscall.Kill(-owner.process.command.Process.Pid, syscall.SIGKILL)
 			rest := slices.DeleteFunc(slices.Clone(members), func(m *member) bool { return m == owner })
-			eventually(t, patience, "the idle member takes over", func() error {
+			eventually(t, atLast, "the idle member takes over", func() error {
 				for _, m := range rest {
 					if owned := m.partitions(t); len(owned) != 1 {
 						return fmt.Errorf("a member owns %v", owned)
@@ -141,7 +141,7 @@ func TestThreeMembersOnTwoPartitions(t *testing.T) {
 				return nil
 			})
 			sent := stop()
-			eventually(t, patience, "every record is read", func() error {
+			eventually(t, atLast, "every record is read", func() error {
 				for _, m := range rest {
 					m.partitions(t)
 				}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // TestStartsThatAreRefused: a start that can't be says what to do in one line, ends with a code other than 0, and touches nothing.
@@ -128,7 +127,7 @@ func TestStartsThatAreRefused(t *testing.T) {
 			command := exec.Command(binary(t), args...)
 			command.Env = append(os.Environ(), a.env...)
 			p := launchAs(t, a.nobody, a.watched, command)
-			p.awaitRefusal(10*time.Second, a.says...)
+			p.awaitRefusal(atLast, a.says...)
 			if said := strings.TrimSpace(p.log.String()); strings.Count(said, "\n") > 0 {
 				t.Errorf("it says more than one line:\n%s", said)
 			} else {

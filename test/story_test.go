@@ -70,7 +70,7 @@ func (s *story) counts() (acked, seen int, changed chan struct{}) {
 // awaitAcks waits for that many more acknowledgements.
 func (s *story) awaitAcks(t testing.TB, more int, ended <-chan struct{}) {
 	t.Helper()
-	timeout := time.After(60 * time.Second)
+	timeout := time.After(atLast)
 	from, _, _ := s.counts()
 	for {
 		acked, _, changed := s.counts()
@@ -83,7 +83,7 @@ func (s *story) awaitAcks(t testing.TB, more int, ended <-chan struct{}) {
 		case <-ended:
 			return
 		case <-timeout:
-			t.Fatalf("%d records acknowledged within a minute, want %d", acked-from, more)
+			t.Fatalf("%d records acknowledged within %v, want %d", acked-from, atLast, more)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func (c census) String() string {
 // takeCensus leaves out what `inFlight` names, and the group whose members go on.
 func takeCensus(t testing.TB, adm *kadm.Client) census {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	c := census{Topics: map[string]string{}, Configs: map[string]map[string]string{}, Groups: map[string]map[string]string{}}
 	metadata := must(adm.Metadata(ctx))(t)
@@ -300,7 +300,7 @@ func readTopic(t testing.TB, addr, topic string) map[int32][]string {
 	t.Helper()
 	cl := crashClient(t, addr)
 	adm := kadm.NewClient(cl)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	ends := must(adm.ListEndOffsets(ctx, topic))(t)
 	from, missing := map[int32]kgo.Offset{}, int64(0)

@@ -79,7 +79,7 @@ func TestNothingIsAcknowledgedBeforeItsFlush(t *testing.T) {
 						t.Errorf("record %d was delivered after %v, its flush began later and takes %v", n, took, flushDelay)
 					}
 					least = min(least, at.Sub(began))
-				case <-time.After(10 * time.Second):
+				case <-time.After(atLast):
 					t.Fatalf("record %d was not delivered", n)
 				}
 			}
@@ -138,7 +138,7 @@ func checkWide(t testing.TB, c *rawConn, acks int16, good func(partition int32, 
 		req.Topics[0].Partitions = append(req.Topics[0].Partitions, part)
 	}
 	c.send(req)
-	resp, err := receive[*kmsg.ProduceResponse](c, req, 10*time.Second)
+	resp, err := receive[*kmsg.ProduceResponse](c, req, atLast)
 	if err != nil {
 		if good(0, 0) {
 			t.Error(err)
@@ -163,12 +163,12 @@ func TestFailedFlushOfTheFileSystem(t *testing.T) {
 
 	// A flush of one file that takes a while comes before, so that all others wait for the next together.
 	fails := append(segmentsOf(dir, "before", 1), "-P", dir, "-e", "trace=syncfs,fdatasync",
-		"-e", "inject=fdatasync:delay_enter=500000", "-e", "inject=syncfs:error=EIO")
+		"-e", "inject=fdatasync:delay_enter=3000000", "-e", "inject=syncfs:error=EIO")
 	p = straceBroker(t, dir, freePort(t), fails...)
 	delivery := awaitRecord(dialRaw(t, p.addr), topicID(t, p.addr, "wide"), 7, 1)
 	before := dialRaw(t, p.addr)
 	before.send(produceRequest("before", 0, 1, batch("x")))
-	eventually(t, 10*time.Second, "the record before is written and its flush runs", func() error {
+	eventually(t, atLast, "the record before is written and its flush runs", func() error {
 		info, err := os.Stat(filepath.Join(dir, "before-0", "00000000000000000000.log"))
 		if err == nil && info.Size() == 0 {
 			err = errors.New("empty")
@@ -179,13 +179,13 @@ func TestFailedFlushOfTheFileSystem(t *testing.T) {
 	if err := <-delivery; err == nil {
 		t.Error("a record was delivered, though its flush had failed")
 	}
-	p.awaitRefusal(10 * time.Second)
+	p.awaitRefusal(atLast)
 	if found := p.offlineLines(); len(found) != 1 || !strings.Contains(found[0], dir) {
 		t.Errorf("want one line that says which directory is offline, got %d:\n%s", len(found), p.log.tail(20))
 	}
 	// What is found after this crash is in the page cache only: a start that can't flush it must not serve it.
 	p = launchStrace(t, dir, freePort(t), fails...)
-	p.awaitRefusal(10*time.Second, "input/output error", dir)
+	p.awaitRefusal(atLast, "input/output error", dir)
 
 	again := startBroker(t, dir)
 	for n, values := range readTopic(t, again.addr, "wide") {
@@ -210,7 +210,7 @@ func produceOne(c *rawConn, topic string, partition int32, acks int16) (int16, e
 	if _, err := c.Write(c.frame(req)); err != nil {
 		return 0, err
 	}
-	resp, err := receive[*kmsg.ProduceResponse](c, req, 10*time.Second)
+	resp, err := receive[*kmsg.ProduceResponse](c, req, atLast)
 	if err != nil {
 		return 0, err
 	}
@@ -224,7 +224,7 @@ func awaitRecord(c *rawConn, id [16]byte, partition int32, offset int64) <-chan 
 	c.send(req)
 	result := make(chan error, 1)
 	go func() {
-		resp, err := receive[*kmsg.FetchResponse](c, req, 30*time.Second)
+		resp, err := receive[*kmsg.FetchResponse](c, req, atLast)
 		switch {
 		case err != nil:
 			result <- err
@@ -270,7 +270,7 @@ func TestFailedFlushOfTheOnlyDirectory(t *testing.T) {
 			if err := <-delivery; err == nil {
 				t.Error("the record was delivered, though its flush had failed")
 			}
-			p.awaitRefusal(10 * time.Second)
+			p.awaitRefusal(atLast)
 			if found := p.offlineLines(); len(found) != 1 || !strings.Contains(found[0], dir) || !strings.Contains(found[0], "input/output error") {
 				t.Errorf("want one line that says which directory is offline and why, got %d:\n%s", len(found), p.log.tail(20))
 			}
@@ -340,7 +340,7 @@ func TestFailedFlushOfOneOfTwoDirectories(t *testing.T) {
 	p.signal(15)
 	select {
 	case <-p.exited:
-	case <-time.After(5 * time.Second):
+	case <-time.After(stopSeen):
 		t.Error("SIGTERM does not end a broker with a failed directory")
 	}
 	if _, err := os.Stat(filepath.Join(bad, cleanMarker)); err == nil {
@@ -375,7 +375,7 @@ func TestFailedFlushOfTheMetadataLog(t *testing.T) {
 		}
 		created = append(created, topic)
 	}
-	p.awaitRefusal(10*time.Second, "input/output error", dir)
+	p.awaitRefusal(atLast, "input/output error", dir)
 	again := startBroker(t, dir)
 	topics := must(kadm.NewClient(crashClient(t, again.addr)).ListTopics(t.Context()))(t)
 	for _, topic := range created {

@@ -33,18 +33,18 @@ func (k kafkaHome) start(t testing.TB) {
 			t.Logf("the end of Apache Kafka's server.log:\n%s", last(swapDir{root: k.root}.kafkaLog(), 4000))
 		}
 	})
-	run(t, 2*time.Minute, []string{"KAFKA_HEAP=512m"}, "kafka/kafka", "start", k.root, fmt.Sprint(k.port))
+	run(t, 2*atLast, []string{"KAFKA_HEAP=512m"}, "kafka/kafka", "start", k.root, fmt.Sprint(k.port))
 }
 
 func (k kafkaHome) stop(t testing.TB) {
 	t.Helper()
-	run(t, time.Minute, nil, "kafka/kafka", "stop", k.root)
+	run(t, atLast, nil, "kafka/kafka", "stop", k.root)
 }
 
 // tool runs one of Kafka's own tools against whatever serves the address.
 func (k kafkaHome) tool(t testing.TB, name string, args ...string) string {
 	t.Helper()
-	return run(t, time.Minute, nil, "kafka/kafka", append([]string{"tool", name, "--bootstrap-server", k.addr()}, args...)...)
+	return run(t, atLast, nil, "kafka/kafka", append([]string{"tool", name, "--bootstrap-server", k.addr()}, args...)...)
 }
 
 // TestRaftsmanTakesOverADirectoryOfKafkas starts Raftsman where Apache Kafka 4.4 was, with transactions, groups of all three
@@ -79,7 +79,7 @@ func TestRaftsmanTakesOverADirectoryOfKafkas(t *testing.T) {
 	}
 	raftsman := func() *process {
 		p := launchWith(t, k.addr(), "serve", k.properties())
-		p.awaitServing(30 * time.Second)
+		p.awaitServing(atLast)
 		return p
 	}
 	p := raftsman()
@@ -92,7 +92,7 @@ func TestRaftsmanTakesOverADirectoryOfKafkas(t *testing.T) {
 	p.terminate()
 
 	k.start(t)
-	eventually(t, 30*time.Second, "Kafka has all that it had", func() error {
+	eventually(t, atLast, "Kafka has all that it had", func() error {
 		if is := k.wholly(t); is != wholly {
 			return errors.New("\n" + difference(wholly, is))
 		}
@@ -106,7 +106,7 @@ func TestRaftsmanTakesOverADirectoryOfKafkas(t *testing.T) {
 // fill has Kafka write what it can.
 func (k kafkaHome) fill(t testing.TB) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*atLast)
 	defer cancel()
 	adm := kadm.NewClient(crashClient(t, k.addr()))
 	compact, short := "compact", "3600000"
@@ -136,9 +136,9 @@ func (k kafkaHome) fill(t testing.TB) {
 	if err := adm.CommitAllOffsets(ctx, "simple", commits); err != nil {
 		t.Fatal(err)
 	}
-	k.tool(t, "console-consumer", "--topic", "plain", "--group", "classic", "--from-beginning", "--max-messages", "20", "--timeout-ms", "20000",
+	k.tool(t, "console-consumer", "--topic", "plain", "--group", "classic", "--from-beginning", "--max-messages", "20", "--timeout-ms", "60000",
 		"--command-property", "group.protocol=classic")
-	k.tool(t, "console-consumer", "--topic", "plain", "--group", "modern", "--from-beginning", "--max-messages", "25", "--timeout-ms", "20000",
+	k.tool(t, "console-consumer", "--topic", "plain", "--group", "modern", "--from-beginning", "--max-messages", "25", "--timeout-ms", "60000",
 		"--command-property", "group.protocol=consumer")
 	earliest := "earliest"
 	setting := kmsg.NewIncrementalAlterConfigsRequestResource()
@@ -149,7 +149,7 @@ func (k kafkaHome) fill(t testing.TB) {
 	if code := must(req.RequestWith(ctx, crashClient(t, k.addr())))(t).Resources[0].ErrorCode; code != 0 {
 		t.Fatal(kerr.ErrorForCode(code))
 	}
-	k.tool(t, "console-share-consumer", "--topic", "plain", "--group", "shares", "--max-messages", "15", "--timeout-ms", "20000")
+	k.tool(t, "console-share-consumer", "--topic", "plain", "--group", "shares", "--max-messages", "15", "--timeout-ms", "60000")
 	job := "batch-job"
 	must(adm.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{{
 		Entity: kadm.ClientQuotaEntity{{Type: "client-id", Name: &job}}, Ops: []kadm.AlterClientQuotaOp{{Key: "producer_byte_rate", Value: 1 << 20}},
@@ -159,7 +159,7 @@ func (k kafkaHome) fill(t testing.TB) {
 // wholly is what only Kafka can tell: groups of all kinds with their offsets, quotas, settings of groups, transactions.
 func (k kafkaHome) wholly(t testing.TB) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*atLast)
 	defer cancel()
 	var told []string
 	for line := range strings.SplitSeq(k.tool(t, "consumer-groups", "--describe", "--all-groups")+k.tool(t, "share-groups", "--describe", "--all-groups"), "\n") {
@@ -200,7 +200,7 @@ func produceAll(t testing.TB, addr, topic, what string) {
 // readCommitted reads a topic with its offsets up to the last stable ones, without what was aborted.
 func readCommitted(t testing.TB, addr, topic string) map[int32][]string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	ends := must(kadm.NewClient(crashClient(t, addr)).ListCommittedOffsets(ctx, topic))(t)
 	from, open := map[int32]kgo.Offset{}, map[int32]int64{}

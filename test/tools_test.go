@@ -12,7 +12,7 @@ func kafkaTool(t testing.TB, stdin, tool string, args ...string) string {
 	t.Helper()
 	command := exec.Command("kafka/kafka", append([]string{"tool", tool}, args...)...)
 	command.Stdin = strings.NewReader(stdin)
-	timer := time.AfterFunc(time.Minute, func() { _ = command.Process.Kill() })
+	timer := time.AfterFunc(atLast, func() { _ = command.Process.Kill() })
 	defer timer.Stop()
 	out, err := command.CombinedOutput()
 	if err != nil {
@@ -43,7 +43,7 @@ func TestKafkaTools(t *testing.T) {
 	wants(tool("", "topics", "--list"), "quickstart")
 
 	tool("k1:first\nk2:second\nk1:third\n", "console-producer", "--topic", "quickstart", "--reader-property", "parse.key=true", "--reader-property", "key.separator=:")
-	out := tool("", "console-consumer", "--topic", "quickstart", "--from-beginning", "--max-messages", "3", "--timeout-ms", "20000",
+	out := tool("", "console-consumer", "--topic", "quickstart", "--from-beginning", "--max-messages", "3", "--timeout-ms", "60000",
 		"--group", "tools", "--formatter-property", "print.key=true")
 	wants(out, "k1\tfirst", "k2\tsecond", "k1\tthird")
 	if strings.Index(out, "first") > strings.Index(out, "third") {

@@ -149,16 +149,19 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	var cause error
 	select {
 	case <-ctx.Done():
-		log.Info("stopping")
 	case <-node.Ended():
 		cause = node.Err()
+	}
+	second := make(chan os.Signal, 1)
+	signal.Notify(second, os.Interrupt, syscall.SIGTERM) // before the log says that it stops: whoever reads that may send it
+	defer signal.Stop(second)
+	if cause == nil {
+		log.Info("stopping")
+	} else {
 		log.Error("the node can't go on and stops", "err", cause)
 	}
 	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderlyLimit)
 	defer cancel()
-	second := make(chan os.Signal, 1)
-	signal.Notify(second, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(second)
 	done := make(chan error, 1)
 	go func() { done <- node.Close(stopped) }()
 	select {
