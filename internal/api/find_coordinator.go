@@ -22,7 +22,8 @@ const (
 // findCoordinatorWait is how long a client waits while __consumer_offsets is created for it.
 const findCoordinatorWait = 5 * time.Second
 
-// findCoordinator names the node that answers for a group: one key up to version 3, many from version 4 on.
+// findCoordinator names the node that answers for a group: one key up to version 3, many from version 4 on. There is none for
+// transactions, and who asks for it is told so.
 func (a *API) findCoordinator(c call) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	if !c.decode(req) {
@@ -79,7 +80,9 @@ func (a *API) findNode(ctx context.Context, version int16, kind int8, key string
 	case groupCoordinator:
 		return a.Coord.Find(ctx, key)
 	case transactionCoordinator:
-		return kafka.NoNode, kafka.CoordinatorNotAvailable
+		// Final, where "not available" would have a producer ask again until it times out without a reason.
+		return kafka.NoNode, kafka.Refuse(kafka.UnsupportedVersion,
+			"This broker does not serve transactions: set no transactional.id; idempotence works without one.")
 	case shareCoordinator:
 		if version < 6 || !isShareKey(key) {
 			return kafka.NoNode, kafka.InvalidRequest
