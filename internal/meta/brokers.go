@@ -79,6 +79,17 @@ func DecideUnregister(im *Image, id kafka.NodeID) ([]Entry, error) {
 	return append(entries, Entry{Record: &sysrecord.UnregisterBrokerRecord{BrokerID: id, BrokerEpoch: b.Epoch}}), nil
 }
 
+// DecideFence takes a registered broker that is not there out of service: it stays registered, what it led is led by others in
+// sync, and clients are not sent to it. Nothing is decided for one that is fenced already.
+func DecideFence(im *Image, id kafka.NodeID) []Entry {
+	b, registered := im.Broker(id)
+	if !registered || b.Fenced {
+		return nil
+	}
+	fence := &sysrecord.BrokerRegistrationChangeRecord{BrokerID: id, BrokerEpoch: b.Epoch, Fenced: 1}
+	return append(leave(im, id), Entry{Record: fence})
+}
+
 // leave takes a broker out of the in-sync sets and hands its partitions to others in sync. The last one in sync stays in the
 // set: it alone has everything.
 func leave(im *Image, id kafka.NodeID) []Entry {

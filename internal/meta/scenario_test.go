@@ -301,6 +301,12 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 		s.p("%s", outcome(err))
 		s.took(entries)
 	},
+	// fence ID
+	"fence": func(s *scenario, words []string) {
+		s.took(DecideFence(s.im, nodes(words[0])[0]))
+		b, _ := s.im.Broker(nodes(words[0])[0])
+		s.p("fenced=%v", b.Fenced)
+	},
 	// show prints the topics, and what is set
 	"show": func(s *scenario, _ []string) {
 		for t := range s.im.Topics() {

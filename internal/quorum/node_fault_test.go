@@ -128,6 +128,42 @@ func TestALogOfAnotherQuorumIsRefused(t *testing.T) {
 	}
 }
 
+// TestBrokersOfAFormerClusterAreFenced: the log of a node that is alone now may say that others live and lead.
+func TestBrokersOfAFormerClusterAreFenced(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	h.must(h.format())
+	h.must(h.open())
+	other := meta.Registration{ID: 2, Incarnation: kafka.UUID{2}, LogDirs: []kafka.UUID{{2}}}
+	h.must(h.node.propose(t.Context(), func(im *meta.Image) ([]meta.Entry, error) {
+		return meta.DecideRegister(im, other, im.Offset()+1), nil
+	}))
+	topic := func(name string, replicas ...kafka.NodeID) meta.NewTopic {
+		return meta.NewTopic{Name: name, Partitions: -1, ReplicationFactor: -1, Assignments: map[int32][]kafka.NodeID{0: replicas}}
+	}
+	results, err := h.node.CreateTopics(t.Context(), meta.CreateTopics{Topics: []meta.NewTopic{topic("both", 2, 1), topic("its", 2), topic("ours", 1)}})
+	if err := errors.Join(err, results[0].Err, results[1].Err, results[2].Err); err != nil {
+		t.Fatal(err)
+	}
+	h.must(h.close())
+	h.must(h.open())
+	im := h.node.Image()
+	if !im.Alive(1) || im.Alive(2) || len(im.Brokers()) != 2 {
+		t.Errorf("broker 1 alive: %v, broker 2 alive: %v, of %d; want the first alone, of 2", im.Alive(1), im.Alive(2), len(im.Brokers()))
+	}
+	for name, want := range map[string]string{"both": "leader 1 isr [1]", "its": "leader -1 isr [2]", "ours": "leader 1 isr [1]"} {
+		p, _ := im.Partition(kafka.TopicPartition{Topic: name})
+		if got := fmt.Sprintf("leader %d isr %v", p.Leader, p.ISR); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	end := im.Offset()
+	h.must(h.close())
+	h.must(h.open())
+	if got := h.node.Image(); got.Alive(2) || got.Offset() > end+10 {
+		t.Errorf("started again: broker 2 alive: %v, %d records more", got.Alive(2), got.Offset()-end)
+	}
+}
+
 func TestUnregisteredBrokersAreGone(t *testing.T) {
 	h := newHost(t, vfs.NewMemory(), 1)
 	h.must(h.format())

@@ -12,8 +12,8 @@ import (
 )
 
 // Start makes this node the leader of a new epoch and registers it as a broker: when it returns, everything of that is
-// durable, the first image is published, and commands are taken. It makes the broker lead what it can lead; with
-// Registration.Unclean every partition that it leads got a new leader epoch. Registration's ID and Features are filled in.
+// durable, the first image is published, and commands are taken. It makes the broker lead what it can lead, and fences all
+// other brokers; with Registration.Unclean every partition that it leads got a new leader epoch. Registration's ID and Features are filled in.
 //
 // An error of type *kraft.NotAloneError says that the log belongs to a larger quorum.
 func (n *Node) Start(ctx context.Context, reg meta.Registration) error {
@@ -116,6 +116,30 @@ func (n *Node) register(reg meta.Registration) error {
 	controller := meta.DecideController(n.tip, n.o.NodeID, reg.Incarnation, []meta.Endpoint{n.o.Controller})
 	entries := append(controller, meta.DecideRegister(n.tip, reg, n.log.EndOffset()+kafka.Offset(len(controller)))...)
 	n.brokerEpoch = kafka.BrokerEpoch(n.log.EndOffset() + kafka.Offset(len(controller)))
+	if err := n.appendInParts(entries); err != nil {
+		return err
+	}
+	return n.fenceOthers()
+}
+
+// fenceOthers takes brokers out of service that the log knows from a larger cluster: alone there is nobody to send heartbeats. The
+// last record of each is what fences it, so the next start ends what a crash cuts short.
+func (n *Node) fenceOthers() error {
+	for _, b := range n.tip.Brokers() {
+		entries := meta.DecideFence(n.tip, b.ID)
+		if b.ID == n.o.NodeID || len(entries) == 0 {
+			continue
+		}
+		if err := n.appendInParts(entries); err != nil {
+			return err
+		}
+		n.o.Log.Warn("a broker of a former cluster is fenced: it is no part of this one; what only it had in sync is led by nobody",
+			"broker", b.ID, "partitions", len(entries)-1)
+	}
+	return nil
+}
+
+func (n *Node) appendInParts(entries []meta.Entry) error {
 	for len(entries) > 0 {
 		part := entries[:min(len(entries), startBatchEntries)]
 		if err := n.appendLocked(part); err != nil {
