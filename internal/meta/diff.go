@@ -18,6 +18,13 @@ func TopicChanges(old, now *Image) iter.Seq[TopicChange] {
 	}
 }
 
+// ConfigChanges yields the resources of which the configuration may differ between two images, in order, at the same cost.
+func ConfigChanges(old, now *Image) iter.Seq[Resource] {
+	return func(yield func(Resource) bool) {
+		diffTrees(&old.configs, &now.configs, func(r Resource, _, _ map[string]string) bool { return yield(r) })
+	}
+}
+
 // diffTrees calls each with the entries whose nodes the trees do not share, in order; the zero value stands for a missing one.
 // Values of entries in both trees may be equal.
 func diffTrees[K, V any](a, b *tree[K, V], each func(key K, a, b V) bool) {

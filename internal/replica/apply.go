@@ -25,8 +25,8 @@ const (
 
 // Apply brings the partitions of this node to what the metadata says: it creates, opens and deletes logs, takes over
 // leaderships and settings. When it returns the partitions serve. Calls follow each other; old is the image of the call
-// before.
-func (m *Manager) Apply(_, now *meta.Image) {
+// before, an empty one at first. It costs as much as differs between the two.
+func (m *Manager) Apply(old, now *meta.Image) {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()
 	if m.closed {
@@ -40,19 +40,20 @@ func (m *Manager) Apply(_, now *meta.Image) {
 	if brokersChanged {
 		m.cordon(m.settings.cordoned())
 	}
-	current := m.table.Load()
-	next := change{m: m, image: now, from: current}
-	seen := 0
-	for t := range now.Topics() {
-		known := current.byName[t.Name]
-		if known != nil && known.id == t.ID {
-			seen++
-		}
-		overrides := now.Config(meta.Resource{Type: meta.TopicResource, Name: t.Name})
-		next.topic(t, known, overrides, brokersChanged)
+	next := change{m: m, image: now}
+	for t := range meta.TopicChanges(old, now) {
+		next.topic(t)
 	}
-	if seen < len(current.byName) {
-		next.dropDeleted()
+	if brokersChanged {
+		for t := range now.Topics() {
+			next.configure(t.Name)
+		}
+	} else {
+		for r := range meta.ConfigChanges(old, now) {
+			if r.Type == meta.TopicResource {
+				next.configure(r.Name)
+			}
+		}
 	}
 	next.delete() // before open: a topic made anew has the same folders
 	next.open()
@@ -65,25 +66,26 @@ func (m *Manager) Apply(_, now *meta.Image) {
 type change struct {
 	m       *Manager
 	image   *meta.Image
-	from    *table
-	to      *table // nil while nothing differs
 	opening []*replica
 	gone    []*topic
 	touched []*topic // topics that are new or whose partitions changed
 }
 
-// topic compares one topic of the image with what there is.
-func (c *change) topic(t *meta.Topic, known *topic, overrides map[string]string, brokersChanged bool) {
-	if known != nil && known.id != t.ID {
-		c.drop(known)
+// topic takes over that a topic is new, differs or is gone.
+func (c *change) topic(differs meta.TopicChange) {
+	t := differs.New
+	known := (*topic)(nil)
+	if differs.Old != nil {
+		known, _ = c.m.table.topic(differs.Old.ID, "")
+	}
+	if known != nil && (t == nil || known.id != t.ID) {
+		c.gone = append(c.gone, known)
 		known = nil
 	}
-	if known != nil && (brokersChanged || !maps.Equal(known.overrides, overrides)) {
-		c.m.configure(known, c.m.settings.of(overrides))
-	} else if known != nil && known.image == t {
+	if t == nil {
 		return
 	}
-	next := &topic{name: t.Name, id: t.ID, image: t, overrides: overrides, replicas: make([]*replica, len(t.Partitions))}
+	next := &topic{name: t.Name, id: t.ID, image: t, replicas: make([]*replica, len(t.Partitions))}
 	if known != nil {
 		copy(next.replicas, known.replicas)
 	}
@@ -93,7 +95,7 @@ func (c *change) topic(t *meta.Topic, known *topic, overrides map[string]string,
 			continue
 		}
 		if s == nil {
-			s = c.m.settings.of(overrides)
+			s = c.m.settings.of(c.overrides(t.Name))
 		}
 		p := &replica{m: c.m, tp: kafka.TopicPartition{Topic: t.Name, Partition: int32(i)}, id: t.ID}
 		p.settings.Store(s)
@@ -101,34 +103,12 @@ func (c *change) topic(t *meta.Topic, known *topic, overrides map[string]string,
 		next.replicas[i] = p
 		c.opening = append(c.opening, p)
 	}
-	c.edit()
-	c.to.byName[t.Name], c.to.byID[t.ID] = next, next
 	c.touched = append(c.touched, next)
 }
 
-// edit makes the table that will replace the current one.
-func (c *change) edit() {
-	if c.to == nil {
-		c.to = &table{byName: maps.Clone(c.from.byName), byID: maps.Clone(c.from.byID)}
-	}
-}
-
-func (c *change) drop(t *topic) {
-	c.edit()
-	delete(c.to.byID, t.id)
-	if c.to.byName[t.name] == t {
-		delete(c.to.byName, t.name)
-	}
-	c.gone = append(c.gone, t)
-}
-
-func (c *change) dropDeleted() {
-	for _, name := range slices.Sorted(maps.Keys(c.from.byName)) {
-		t := c.from.byName[name]
-		if _, ok := c.image.TopicByID(t.id); !ok && !slices.Contains(c.gone, t) {
-			c.drop(t)
-		}
-	}
+// overrides are what a topic's configuration sets itself.
+func (c *change) overrides(topic string) map[string]string {
+	return c.image.Config(meta.Resource{Type: meta.TopicResource, Name: topic})
 }
 
 // open opens or creates the logs of new partitions, several at a time.
@@ -178,12 +158,14 @@ func (c *change) tellProgress(ready *atomic.Int64, wait func()) {
 	}
 }
 
-// publish shows the new table.
+// publish shows what was done.
 func (c *change) publish() {
-	if c.to == nil {
-		return
+	for _, t := range c.gone {
+		c.m.table.remove(t)
 	}
-	c.m.table.Store(c.to)
+	for _, t := range c.touched {
+		c.m.table.add(t)
+	}
 	// A directory that failed while its logs were opened did not find them in the table.
 	for _, p := range c.opening {
 		if p.dir.failed() {
@@ -220,9 +202,14 @@ func (c *change) lead() {
 	}
 }
 
-// configure takes over changed settings of a topic.
-func (m *Manager) configure(t *topic, s *settings) {
-	for _, p := range t.replicas {
+// configure takes over changed settings of a topic that was there before.
+func (c *change) configure(name string) {
+	known := c.m.table.named(name)
+	if t, ok := c.image.Topic(name); known == nil || !ok || known.id != t.ID {
+		return
+	}
+	s := c.m.settings.of(c.overrides(name))
+	for _, p := range known.replicas {
 		if p == nil || p.log == nil {
 			continue
 		}
@@ -236,7 +223,7 @@ func (m *Manager) configure(t *topic, s *settings) {
 		}
 		p.mu.Unlock()
 		answerReleased(released)
-		p.wakeReaders()
+		p.wakeAll() // the high watermark may have moved
 	}
 }
 

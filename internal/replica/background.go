@@ -1,8 +1,8 @@
 package replica
 
 import (
-	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -173,15 +173,24 @@ func (b *background) flushAged(now time.Time) {
 
 // replicas returns all partitions on this node, in the order of their names.
 func (m *Manager) replicas() []*replica {
-	t := m.table.Load()
 	var all []*replica
-	for _, name := range slices.Sorted(maps.Keys(t.byName)) {
-		for _, p := range t.byName[name].replicas {
+	for _, t := range m.topics() {
+		for _, p := range t.replicas {
 			if p != nil {
 				all = append(all, p)
 			}
 		}
 	}
+	return all
+}
+
+// topics returns all topics, in the order of their names.
+func (m *Manager) topics() []*topic {
+	var all []*topic
+	for _, t := range m.table.byName.Range {
+		all = append(all, t.(*topic))
+	}
+	slices.SortFunc(all, func(a, b *topic) int { return strings.Compare(a.name, b.name) })
 	return all
 }
 

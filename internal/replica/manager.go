@@ -6,7 +6,6 @@ package replica
 import (
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -44,7 +43,7 @@ type Manager struct {
 	onDirReport  func()
 	osDurability bool // raftsman.durability=os: acknowledged means in the page cache
 
-	table  atomic.Pointer[table]
+	table  table
 	expiry expiry
 
 	applyMu     sync.Mutex // guards what only Apply, the ticker and Close use
@@ -59,19 +58,18 @@ type Manager struct {
 	background background
 }
 
-// table finds partitions. It is replaced as a whole, so that reading it takes no lock.
+// table finds partitions without a lock. It is changed by Apply alone, topic by topic.
 type table struct {
-	byName map[string]*topic
-	byID   map[kafka.TopicID]*topic
+	byName sync.Map // string → *topic
+	byID   sync.Map // kafka.TopicID → *topic
 }
 
 // topic is a topic of the cluster. It never changes: growth makes another.
 type topic struct {
-	name      string
-	id        kafka.TopicID
-	image     *meta.Topic
-	overrides map[string]string // what it sets itself
-	replicas  []*replica        // by partition number; nil where the partition is not on this node
+	name     string
+	id       kafka.TopicID
+	image    *meta.Topic
+	replicas []*replica // by partition number; nil where the partition is not on this node
 }
 
 // foundLog is a partition's folder that was there at the start.
@@ -89,7 +87,6 @@ func New(o Options) *Manager {
 	if m.now == nil {
 		m.now = time.Now
 	}
-	m.table.Store(&table{byName: map[string]*topic{}, byID: map[kafka.TopicID]*topic{}})
 	for _, disk := range o.Dirs {
 		m.dirs = append(m.dirs, newLogDir(m, disk))
 	}
@@ -105,7 +102,7 @@ func New(o Options) *Manager {
 
 // find returns the local replica of a partition, by topic id when one is given.
 func (m *Manager) find(id kafka.TopicID, name string, number int32) (*replica, error) {
-	t, unknown := m.table.Load().topic(id, name)
+	t, unknown := m.table.topic(id, name)
 	if t == nil {
 		return nil, unknown
 	}
@@ -119,11 +116,32 @@ func (m *Manager) find(id kafka.TopicID, name string, number int32) (*replica, e
 	return p, nil
 }
 
+// topic returns a topic, or nil and the error that a client gets.
 func (t *table) topic(id kafka.TopicID, name string) (*topic, error) {
 	if id.IsZero() && name != "" {
-		return t.byName[name], kafka.UnknownTopicOrPartition
+		return t.named(name), kafka.UnknownTopicOrPartition
 	}
-	return t.byID[id], kafka.UnknownTopicId
+	found, _ := t.byID.Load(id)
+	topic, _ := found.(*topic)
+	return topic, kafka.UnknownTopicId
+}
+
+// named returns a topic by its name, or nil.
+func (t *table) named(name string) *topic {
+	found, _ := t.byName.Load(name)
+	topic, _ := found.(*topic)
+	return topic
+}
+
+func (t *table) add(new *topic) {
+	t.byName.Store(new.name, new)
+	t.byID.Store(new.id, new)
+}
+
+// remove forgets a topic, unless another one has taken its place.
+func (t *table) remove(gone *topic) {
+	t.byName.CompareAndDelete(gone.name, gone)
+	t.byID.CompareAndDelete(gone.id, gone)
 }
 
 // growTo returns a slice of n zero elements, in s's array if it is large enough.
