@@ -25,6 +25,7 @@ type options struct {
 	scale           float64
 	dir             string
 	alone           bool
+	port            int
 }
 
 func main() {
@@ -39,6 +40,7 @@ func main() {
 	flag.Float64Var(&o.scale, "scale", 1, "how much load a turn has")
 	flag.StringVar(&o.dir, "dir", "", "folder for the brokers' data; empty: a new one")
 	flag.BoolVar(&o.alone, "alone", false, "only Raftsman, to try something; writes no figures")
+	flag.IntVar(&o.port, "port", 19392, "of Raftsman; Kafka has the one that is 100 higher")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -61,11 +63,11 @@ func run(ctx context.Context, o options) error {
 	if err := pinSelf(loadCPU); err != nil {
 		return err
 	}
-	raftsman := &broker{name: "raftsman", cpus: brokerCPUs, port: 19392, dir: filepath.Join(o.dir, "raftsman")}
+	raftsman := &broker{name: "raftsman", cpus: brokerCPUs, port: o.port, dir: filepath.Join(o.dir, "raftsman")}
 	raftsman.command = func() *exec.Cmd {
 		return exec.Command("taskset", "-c", brokerCPUs, o.raftsman, "serve", "--data", filepath.Join(raftsman.dir, "data"), "--listen", raftsman.addr(), "--log-level", "warn")
 	}
-	kafka := &broker{name: "kafka", cpus: brokerCPUs, port: 19492, dir: filepath.Join(o.dir, "kafka"), script: o.kafka}
+	kafka := &broker{name: "kafka", cpus: brokerCPUs, port: o.port + 100, dir: filepath.Join(o.dir, "kafka"), script: o.kafka}
 	defer raftsman.stop()
 	defer kafka.stop()
 	brokers := []*broker{raftsman, kafka}

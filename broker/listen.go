@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,7 +28,7 @@ func (n *Node) listen() error {
 			continue
 		}
 		address := net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port)))
-		socket, err := net.Listen("tcp", address)
+		socket, err := server.Listen(context.Background(), address)
 		switch {
 		case err == nil:
 			n.listeners = append(n.listeners, server.Listener{Listener: socket, Name: l.Name})

@@ -122,8 +122,7 @@ func (s *Server) tune(nc net.Conn) {
 	if !ok {
 		return
 	}
-	// An error here means that the connection is gone; reading will tell.
-	_ = tcp.SetNoDelay(true)
+	// An error here means that the connection is gone; reading will tell. TCP_NODELAY is set by package net.
 	if n := s.config.SendBufferBytes; n > 0 {
 		_ = tcp.SetWriteBuffer(n)
 	}
