@@ -42,7 +42,7 @@ type Log struct {
 	flushed       atomic.Int64
 	highWatermark atomic.Int64
 	folderVersion atomic.Int64 // counts files that were made in the folder
-	anyAborted    atomic.Bool  // some segment has an aborted transaction; most logs never do
+	transactional atomic.Bool  // there was a transaction in the log, as far as is known; most never have one
 
 	epochs epochs
 
@@ -286,6 +286,7 @@ func (l *Log) roll(base kafka.Offset, now time.Time) error {
 	if err != nil {
 		return l.writeError(err) // the active segment stays, with more in its index than is needed
 	}
+	s.txns.noteOpen(l.producers)
 	l.listMu.Lock()
 	defer l.listMu.Unlock()
 	segments := *l.segments.Load()
@@ -361,7 +362,7 @@ func (l *Log) finishIndex(s *segment) error {
 	if err := s.index.save(l.fs, s.name(indexSuffix), s.name(timeIndexSuffix), s.base); err != nil {
 		return err
 	}
-	if err := s.saveAborted(); err != nil {
+	if err := s.saveAborted(l.transactional.Load()); err != nil {
 		return err
 	}
 	l.indexesUnsynced.Store(true)

@@ -169,7 +169,7 @@ func (o *opening) listFiles() error {
 		} else if offset, ok := parseOffsetName(e.Name, snapshotSuffix); ok {
 			o.snapshots = append(o.snapshots, offset)
 		} else if strings.HasSuffix(e.Name, txnIndexSuffix) {
-			o.anyAborted.Store(true)
+			o.transactional.Store(true)
 		} else if isLeftover(e.Name) {
 			if err := o.remove(e.Name); err != nil {
 				return err
@@ -257,15 +257,17 @@ func (o *opening) findEnd() error {
 		return err
 	}
 	o.end = next
-	return o.loadProducers(o.end, o.end)
+	if err := o.loadProducers(o.end, o.end); err != nil {
+		return err
+	}
+	o.Log.end.Store(int64(o.end))
+	_, err = o.aborted(o.list, len(o.list)-1)
+	return err
 }
 
 // scanTail reads the headers behind the last index entry of the active segment, and makes it ready to be appended to.
 func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
 	if err := s.load(1<<63 - 1); err != nil {
-		return 0, err
-	}
-	if _, err := s.aborted(); err != nil {
 		return 0, err
 	}
 	file, err := s.acquire()

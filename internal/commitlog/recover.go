@@ -139,9 +139,11 @@ func (o *opening) noteBatch(s *segment, b record.Batch, at int64) {
 	if b.BaseOffset() >= o.scanFrom {
 		o.epochs.assign(b.LeaderEpoch(), b.BaseOffset())
 	}
-	if done, ok := o.producers.Apply(b, o.now); ok && done.Aborted {
-		s.txns.add(done)
-		o.anyAborted.Store(true)
+	if done, ok := o.producers.Apply(b, o.now); ok {
+		o.transactional.Store(true)
+		if done.Aborted {
+			s.txns.add(done)
+		}
 	}
 	o.end = b.NextOffset()
 }

@@ -1,9 +1,11 @@
 package commitlog
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // SetStart moves the log's start up: records below it are gone for readers at once, their segments with the next Retain. It
@@ -125,6 +127,9 @@ func (l *Log) sweep(now time.Time) error {
 func (l *Log) sweepDoomed(now time.Time) error {
 	l.doomedMu.Lock()
 	defer l.doomedMu.Unlock()
+	if err := l.keepSnapshot(); err != nil {
+		return err
+	}
 	kept := l.doomed[:0]
 	for i := range l.doomed {
 		s := &l.doomed[i]
@@ -142,6 +147,30 @@ func (l *Log) sweepDoomed(now time.Time) error {
 		}
 	}
 	l.doomed = kept
+	return nil
+}
+
+// keepSnapshot makes the producers durable as they are at the log's new begin, before what they came from is deleted: nothing
+// else would tell of a transaction that was open there. It needs doomedMu.
+func (l *Log) keepSnapshot() error {
+	var list []*segment
+	for _, s := range l.doomed {
+		if !s.renamed {
+			list = append(list, s.segment)
+		}
+	}
+	if len(list) == 0 || l.closed.Load() {
+		return nil
+	}
+	begin := len(list)
+	list = append(list, *l.segments.Load()...)
+	state, err := l.producersAt(list, begin)
+	if err == nil {
+		err = vfs.Replace(l.fs, l.snapshotFile(list[begin].base), state.Encode())
+	}
+	if err != nil {
+		return l.writeError(fmt.Errorf("keep producer snapshot: %w", err))
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/producer"
@@ -12,6 +13,7 @@ import (
 
 // A snapshot file holds the producers at an offset: at the base of each segment, and at the end of a log that was closed. It is
 // not flushed by itself: its checksum tells whether it can be used, and if not, an older one and the batches behind it serve.
+// Only before these batches are deleted the one at the log's new begin is.
 
 func (l *Log) snapshotFile(at kafka.Offset) string {
 	return filepath.Join(l.folder, offsetName(at, snapshotSuffix))
@@ -68,30 +70,86 @@ func (o *opening) isBase(offset kafka.Offset) bool {
 	return slices.ContainsFunc(o.list, func(s *segment) bool { return s.base == offset })
 }
 
-// loadProducers makes the producers as they are at an offset: those of the newest snapshot at or below limit that can be read,
+// loadProducers makes the producers as they are at an offset: those of the newest snapshot at or below limit that can be used,
 // and the batches behind it.
 func (o *opening) loadProducers(at, limit kafka.Offset) error {
-	for _, from := range slices.Backward(o.snapshots) {
+	o.addBases()
+	begin := kafka.Offset(0)
+	for i, from := range slices.Backward(o.snapshots) {
 		if from > limit || !o.trusted && !o.isBase(from) {
 			continue
 		}
-		content, err := vfs.ReadFile(o.fs, o.snapshotFile(from))
-		if vfs.IsNotExist(err) {
-			continue // Sweep removed it with its segment
-		}
+		state, err := o.readSnapshot(from)
 		if err != nil {
-			return fmt.Errorf("read producer snapshot: %w", err)
+			return err
 		}
-		state, err := producer.Decode(content)
-		if err != nil {
-			o.dir.note("%s: %v; an older one is used", o.snapshotFile(from), err)
-			continue
+		if state != nil {
+			o.producers, begin = state, from
+			break
 		}
-		state.SetMax(o.config.Load().MaxProducers)
-		o.producers = state
-		return o.applyBatches(o.list, from, at)
+		if err := o.removeSnapshot(from); err != nil {
+			return o.dir.failUnlessFull(err)
+		}
+		o.snapshots = slices.Delete(o.snapshots, i, i+1) // applyBatches writes it again
 	}
-	return o.applyBatches(o.list, 0, at)
+	if err := o.applyBatches(begin, at); err != nil {
+		return err
+	}
+	if o.producers.Transactional() {
+		o.transactional.Store(true)
+	}
+	return nil
+}
+
+// addBases adds the bases of segments to the offsets at which there may be a snapshot: keepSnapshot tells nobody.
+func (o *opening) addBases() {
+	for _, s := range o.list {
+		if i, found := slices.BinarySearch(o.snapshots, s.base); !found {
+			o.snapshots = slices.Insert(o.snapshots, i, s.base)
+		}
+	}
+}
+
+// readSnapshot returns the producers that a snapshot file tells, or nil if it is not there or can't be used.
+func (l *Log) readSnapshot(at kafka.Offset) (*producer.State, error) {
+	content, err := vfs.ReadFile(l.fs, l.snapshotFile(at))
+	if vfs.IsNotExist(err) {
+		return nil, nil //nolint:nilnil // retention removed it with its segment, or it was lost
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read producer snapshot: %w", err)
+	}
+	state, err := producer.Decode(content)
+	if err == nil && state.End() > at {
+		err = fmt.Errorf("it tells of offset %d", state.End()-1)
+	}
+	if err != nil {
+		l.dir.note("%s: %v; an older one is used", l.snapshotFile(at), err)
+		return nil, nil //nolint:nilnil,nilerr // an older one is used
+	}
+	state.SetMax(l.config.Load().MaxProducers)
+	return state, nil
+}
+
+// producersAt makes the producers as they were at the base of the i-th segment, from the newest snapshot up to there that can be
+// used and the batches behind it.
+func (l *Log) producersAt(segments []*segment, i int) (*producer.State, error) {
+	first, state := i, (*producer.State)(nil)
+	for ; state == nil; first-- {
+		var err error
+		if state, err = l.readSnapshot(segments[first].base); err != nil {
+			return nil, err
+		}
+		if state == nil && first == 0 {
+			state = producer.New(l.config.Load().MaxProducers)
+		}
+	}
+	for j := first + 1; j < i; j++ {
+		if err := segments[j].tellProducers(state, segments[j].base, segments[j+1].base, time.Time{}, nil); err != nil {
+			return nil, err
+		}
+	}
+	return state, nil
 }
 
 // keepProducers writes a snapshot of the producers at the base of a segment, in place of one that may be torn.
@@ -105,20 +163,30 @@ func (o *opening) keepProducers(base kafka.Offset) error {
 	return nil
 }
 
-// applyBatches tells the producers about the batches of an offset range. Their CRCs are not checked: they were.
-func (o *opening) applyBatches(list []*segment, from, to kafka.Offset) error {
-	for i, s := range list {
-		if s.base >= to || nextBase(list, i, to) <= from {
+// applyBatches tells the producers about the batches of an offset range. Their CRCs are not checked: they were. Snapshots that
+// are missing on the way are written.
+func (o *opening) applyBatches(from, to kafka.Offset) error {
+	for i, s := range o.list {
+		if s.base >= to || nextBase(o.list, i, to) <= from {
 			continue
 		}
-		if err := o.applySegment(s, from, to); err != nil {
+		if _, found := slices.BinarySearch(o.snapshots, s.base); s.base > from && !found {
+			if err := o.keepProducers(s.base); err != nil && !vfs.IsFull(err) {
+				return err
+			}
+			o.indexesUnsynced.Store(true)
+		}
+		if err := s.tellProducers(o.producers, from, to, o.now, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o *opening) applySegment(s *segment, from, to kafka.Offset) error {
+// tellProducers applies the batches of an offset range in the segment to producers, and hands on the transactions that end in it.
+func (s *segment) tellProducers(
+	producers *producer.State, from, to kafka.Offset, now time.Time, completed func(producer.Completed),
+) error {
 	file, err := s.acquire()
 	if err != nil {
 		return err
@@ -140,7 +208,9 @@ func (o *opening) applySegment(s *segment, from, to kafka.Offset) error {
 					return err
 				}
 			}
-			o.producers.Apply(head, o.now)
+			if done, ok := producers.Apply(head, now); ok && completed != nil {
+				completed(done)
+			}
 		}
 		at += size
 	}

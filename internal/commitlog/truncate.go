@@ -87,18 +87,21 @@ func (l *Log) cutAt(s *segment, to, next kafka.Offset) (*segment, kafka.Offset, 
 		at += size
 	}
 	cut.size.Store(limit)
-	return cut, end, cut.takeAborted(s, end)
+	return cut, end, l.takeAborted(cut, end)
 }
 
-// takeAborted takes over what another segment of the same file says about transactions, up to an offset.
-func (s *segment) takeAborted(from *segment, end kafka.Offset) error {
-	entries, err := from.aborted()
+// takeAborted takes over what the segment of the same file says about transactions, up to an offset.
+func (l *Log) takeAborted(cut *segment, end kafka.Offset) error {
+	segments := *l.segments.Load()
+	entries, err := l.aborted(segments, find(segments, cut.base))
 	if err != nil {
 		return err
 	}
-	s.txns.reset()
-	s.txns.entries = entries
-	s.txns.keep(end)
+	n := len(entries)
+	for n > 0 && entries[n-1].LastOffset >= end {
+		n--
+	}
+	cut.txns.entries = slices.Clone(entries[:n])
 	return nil
 }
 
@@ -276,7 +279,7 @@ func (s *segment) abandon() {
 func (t *truncation) cutSnapshots() error {
 	var kept []kafka.Offset
 	for _, at := range t.snapshots {
-		if at <= t.end && len(t.kept) > 0 {
+		if at <= t.end && !t.reset {
 			kept = append(kept, at)
 			continue
 		}
@@ -285,12 +288,24 @@ func (t *truncation) cutSnapshots() error {
 		}
 	}
 	t.snapshots = kept
+	for _, s := range t.old[len(t.kept):] { // of the first one it may not be known
+		if s.base == t.end && !t.reset {
+			continue
+		}
+		if err := t.removeSnapshot(s.base); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
 // reloadProducers makes the producers as they are at the new end.
 func (t *truncation) reloadProducers() error {
 	t.producers = producer.New(t.config.Load().MaxProducers)
-	o := opening{Log: t.Log, now: t.now, trusted: true, list: t.kept, snapshots: t.snapshots}
-	return o.loadProducers(t.end, t.end)
+	o := opening{Log: t.Log, now: t.now, trusted: true, list: *t.segments.Load(), snapshots: t.snapshots}
+	if err := o.loadProducers(t.end, t.end); err != nil {
+		return err
+	}
+	t.snapshots = o.snapshots
+	return nil
 }

@@ -2,8 +2,10 @@ package commitlog
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/producer"
@@ -56,14 +58,30 @@ func encodeTxnIndex(entries []AbortedTxn) []byte {
 	return b
 }
 
-// txnIndex is a segment's index of aborted transactions, in memory. The file, which exists only if there are any, is written
-// when the segment is rolled or closed.
+// checkAborted tells whether entries can be those of a segment, which ends before next.
+func checkAborted(entries []AbortedTxn, base, next kafka.Offset) error {
+	for _, e := range entries {
+		if e.LastOffset < base || e.LastOffset >= next || e.ProducerID < 0 || e.LastStable < 0 || e.LastStable > e.LastOffset+1 {
+			return &CorruptError{Reason: fmt.Sprintf("impossible entry %+v of the segment from %d to %d", e, base, next)}
+		}
+	}
+	return nil
+}
+
+// txnIndex is what is known of the transactions of a segment, in memory. The file of those that were aborted is written when
+// the segment is rolled or closed.
+//
+// A log in which there was a transaction has such a file for each of its segments, an empty one where nothing was aborted: where
+// Kafka left none, or it was lost, the segment is read once for its markers. In all other logs none is looked for.
 type txnIndex struct {
-	mu      sync.Mutex // guards all below; held for memory only, but for load
+	mu      sync.Mutex // guards all below; held for memory, and while the file is read or made
 	loaded  bool
 	pinned  bool // as in index
 	entries []AbortedTxn
 	changed bool // the file says something else
+
+	openKnown bool
+	open      kafka.Offset // where the oldest transaction begins that is open at the segment's base; NoOffset: none is
 }
 
 func (x *txnIndex) add(c producer.Completed) {
@@ -87,43 +105,117 @@ func (x *txnIndex) unload() {
 	}
 }
 
-// keep forgets transactions whose marker lies at or behind an end.
-func (x *txnIndex) keep(end kafka.Offset) {
+// noteOpen tells which transactions are open at the segment's base.
+func (x *txnIndex) noteOpen(producers *producer.State) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for n := len(x.entries); n > 0 && x.entries[n-1].LastOffset >= end; n-- {
-		x.entries, x.changed = x.entries[:n-1:n-1], true
-	}
+	x.open, _ = producers.FirstUnstable()
+	x.openKnown = true
 }
 
-// aborted returns the segment's aborted transactions.
-func (s *segment) aborted() ([]AbortedTxn, error) {
+// aborted returns the transactions whose abort markers are in the i-th segment.
+func (l *Log) aborted(segments []*segment, i int) ([]AbortedTxn, error) {
+	s, next := segments[i], nextBase(segments, i, l.EndOffset())
 	s.txns.mu.Lock()
 	defer s.txns.mu.Unlock()
 	if s.txns.loaded {
 		return s.txns.entries, nil
 	}
-	content, err := s.readSide(txnIndexSuffix)
-	if err != nil && !vfs.IsNotExist(err) {
+	entries, err := s.readAborted(next)
+	var corrupt *CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		l.dir.note("%s: %v; it is made anew", s.name(txnIndexSuffix), err)
+	case vfs.IsNotExist(err) && !l.transactional.Load():
+		s.txns.loaded = true
+		return nil, nil
+	case err == nil:
+		s.txns.loaded, s.txns.entries = true, entries
+		return entries, nil
+	case !vfs.IsNotExist(err):
 		return nil, fmt.Errorf("read transaction index: %w", err)
+	}
+	if entries, err = l.findAborted(segments, i, next); err != nil {
+		return nil, err
+	}
+	s.txns.loaded, s.txns.entries, s.txns.changed = true, entries, true
+	if i+1 == len(segments) {
+		return entries, nil // it is written when the segment is finished
+	}
+	return entries, s.replaceAborted()
+}
+
+// readAborted reads the file, again if retention has renamed it meanwhile.
+func (s *segment) readAborted(next kafka.Offset) ([]AbortedTxn, error) {
+	content, err := s.readSide(txnIndexSuffix)
+	if vfs.IsNotExist(err) {
+		content, err = s.readSide(txnIndexSuffix)
+	}
+	if err != nil {
+		return nil, err
 	}
 	entries, err := ParseTxnIndex(content)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.name(txnIndexSuffix), err)
+		return nil, err
 	}
-	s.txns.loaded, s.txns.entries = true, entries
-	return entries, nil
+	return entries, checkAborted(entries, s.base, next)
 }
 
-// saveAborted brings the file up to date.
-func (s *segment) saveAborted() error {
+// findAborted reads the i-th segment for the transactions that were aborted in it.
+func (l *Log) findAborted(segments []*segment, i int, next kafka.Offset) ([]AbortedTxn, error) {
+	state, err := l.producersAt(segments, i)
+	if err != nil {
+		return nil, err
+	}
+	var found []AbortedTxn
+	err = segments[i].tellProducers(state, segments[i].base, next, time.Time{}, func(c producer.Completed) {
+		if c.Aborted {
+			found = append(found, AbortedTxn{c.ProducerID, c.FirstOffset, c.Marker, c.LastStable})
+		}
+	})
+	return found, err
+}
+
+// openAt returns where the oldest transaction begins that is open at the base of the i-th segment, or NoOffset.
+func (l *Log) openAt(segments []*segment, i int) (kafka.Offset, error) {
+	s := segments[i]
+	s.txns.mu.Lock()
+	defer s.txns.mu.Unlock()
+	if s.txns.openKnown {
+		return s.txns.open, nil
+	}
+	state, err := l.producersAt(segments, i)
+	if err != nil {
+		return 0, err
+	}
+	s.txns.open, _ = state.FirstUnstable()
+	s.txns.openKnown = true
+	return s.txns.open, nil
+}
+
+// replaceAborted writes the file such that a power cut leaves it whole or not at all. It needs txns.mu.
+func (s *segment) replaceAborted() error {
+	s.mu.Lock()
+	deleted := s.deleted
+	s.mu.Unlock()
+	if !deleted {
+		if err := vfs.Replace(s.fs, s.name(txnIndexSuffix), encodeTxnIndex(s.txns.entries)); err != nil {
+			return fmt.Errorf("write transaction index: %w", err)
+		}
+	}
+	s.txns.changed = false
+	return nil
+}
+
+// saveAborted brings the file up to date. Without an aborted transaction it is empty, or there is none if none is wanted.
+func (s *segment) saveAborted(wanted bool) error {
 	s.txns.mu.Lock()
 	defer s.txns.mu.Unlock()
 	if !s.txns.changed {
 		return nil
 	}
 	name := s.name(txnIndexSuffix)
-	if len(s.txns.entries) == 0 {
+	if len(s.txns.entries) == 0 && !wanted {
 		if err := s.fs.Remove(name); err != nil && !vfs.IsNotExist(err) {
 			return fmt.Errorf("remove transaction index: %w", err)
 		}
@@ -134,26 +226,35 @@ func (s *segment) saveAborted() error {
 	return nil
 }
 
-// NoteCompleted keeps a transaction that Producers().Apply said is complete, for AbortedTxns, if it was aborted. It belongs to
-// the caller's lock, as Apply does, and comes before the next append.
+// NoteCompleted keeps a transaction that Producers().Apply said is complete, for AbortedTxns. It belongs to the caller's lock,
+// as Apply does, and comes before the next append, and before anyone reads beyond the transaction's begin.
 func (l *Log) NoteCompleted(c producer.Completed) {
 	if c.Aborted {
 		l.active().txns.add(c)
-		l.anyAborted.Store(true)
 	}
+	l.transactional.Store(true)
 }
 
-// AbortedTxns returns the aborted transactions that have a record in [from, to), as a reader of committed records needs them.
+// AbortedTxns returns the aborted transactions that have a record in [from, to), as a reader of committed records needs them,
+// in the order of their markers. The error is kafka.OffsetOutOfRange if from is gone.
 func (l *Log) AbortedTxns(from, to kafka.Offset) ([]AbortedTxn, error) {
-	if !l.anyAborted.Load() {
+	if !l.transactional.Load() {
 		return nil, nil
 	}
-	var found []AbortedTxn
 	segments := *l.segments.Load()
-	for i := find(segments, from); i < len(segments); i++ {
-		entries, err := segments[i].aborted()
+	first := find(segments, from)
+	if segments[first].base > from {
+		return nil, kafka.OffsetOutOfRange // retention came between the reading of the records and this
+	}
+	var found []AbortedTxn
+	for i := first; i < len(segments); i++ {
+		over, err := l.decidedBefore(segments, i, to)
+		if err != nil || over {
+			return found, l.abortedError(err, segments)
+		}
+		entries, err := l.aborted(segments, i)
 		if err != nil {
-			return nil, l.readError(err)
+			return nil, l.abortedError(err, segments)
 		}
 		for _, e := range entries {
 			if e.LastOffset >= from && e.FirstOffset < to {
@@ -165,4 +266,21 @@ func (l *Log) AbortedTxns(from, to kafka.Offset) ([]AbortedTxn, error) {
 		}
 	}
 	return found, nil
+}
+
+// decidedBefore tells whether no transaction that begins before an offset can end in the i-th segment or behind it.
+func (l *Log) decidedBefore(segments []*segment, i int, to kafka.Offset) (bool, error) {
+	if segments[i].base < to {
+		return false, nil
+	}
+	open, err := l.openAt(segments, i)
+	return open == kafka.NoOffset || open >= to, err
+}
+
+// abortedError tells a reader whose segments retention removed meanwhile that its records are gone.
+func (l *Log) abortedError(err error, seen []*segment) error {
+	if err = l.readError(err); err != nil && vfs.IsNotExist(err) && (*l.segments.Load())[0] != seen[0] {
+		return kafka.OffsetOutOfRange
+	}
+	return err
 }

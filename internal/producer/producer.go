@@ -331,6 +331,33 @@ func (s *State) Expire(now time.Time, after time.Duration) {
 // Len is how many producers are remembered.
 func (s *State) Len() int { return len(s.producers) }
 
+// End is one past the last offset that the state knows of.
+func (s *State) End() kafka.Offset {
+	end := kafka.Offset(0)
+	for _, l := range []list{s.idle, s.open} {
+		for e := l.first; e != nil; e = e.next {
+			end = max(end, e.txnStart+1)
+			if e.known > 0 {
+				end = max(end, e.batches[e.known-1].lastOffset+1)
+			}
+		}
+	}
+	return end
+}
+
+// Transactional tells whether one of the producers has begun or ended a transaction.
+func (s *State) Transactional() bool {
+	if s.open.first != nil {
+		return true
+	}
+	for e := s.idle.first; e != nil; e = e.next {
+		if e.coordinatorEpoch >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // FirstUnstable returns where the oldest open transaction begins.
 func (s *State) FirstUnstable() (kafka.Offset, bool) {
 	if s.open.first == nil {
