@@ -11,6 +11,10 @@ type Reader struct {
 	Most      int64        // more than this the fetch does not take from the partition
 	Ref       any          // the owner's fetch
 
+	// For a reader of committed records: the last stable offset when it was parked, and whether it was below the high watermark.
+	Stable    kafka.Offset
+	Undecided bool
+
 	mark       int64 // the partition's readable bytes, counted since it was opened, when Bytes was last brought up to date
 	in         *Readers
 	next, prev *Reader
@@ -54,24 +58,44 @@ func (q *Readers) Remove(r *Reader) {
 	r.in, r.prev, r.next = nil, nil, nil
 }
 
-// Grown calls each with every reader for which something new became readable, and by how many bytes, now that the
-// readable records end at high, the decided ones at lastStable, and total bytes were counted. each may remove the reader that it was called with.
+// enough is more than any reader waits for.
+const enough = 1<<31 - 1
+
+// Grown calls each with every reader for which something new became readable, and by how many bytes, now that the readable
+// records end at high, the decided ones at lastStable, and total bytes were counted. Of how many bytes a transaction that has
+// ended was is not known here: whoever reads behind it is called as if it were enough, to look for himself. each may remove the
+// reader that it was called with.
 func (q *Readers) Grown(high, lastStable kafka.Offset, total int64, each func(r *Reader, by int64)) {
 	for r := q.first; r != nil; {
-		next, bound := r.next, high
-		if r.Committed {
-			bound = lastStable
-		}
-		if r.From < bound {
-			bytes := max(r.Bytes, min(r.Bytes+total-r.mark, r.Most))
-			by := bytes - r.Bytes
-			r.Bytes, r.mark = bytes, total
+		next := r.next
+		if by := r.grown(high, lastStable, total); by >= 0 {
 			each(r, by)
-		} else {
-			r.mark = total
 		}
 		r = next
 	}
+}
+
+// grown returns how much more r can read, or -1 if nothing new.
+func (r *Reader) grown(high, lastStable kafka.Offset, total int64) int64 {
+	if r.Committed {
+		moved := lastStable > r.Stable
+		r.Stable = max(r.Stable, lastStable)
+		if r.Undecided = r.Undecided || lastStable < high; r.Undecided {
+			if moved && r.From < lastStable {
+				return enough
+			}
+			return -1
+		}
+	}
+	before := r.mark
+	r.mark = total
+	if r.From >= high {
+		return -1
+	}
+	bytes := max(r.Bytes, min(r.Bytes+total-before, r.Most))
+	by := bytes - r.Bytes
+	r.Bytes = bytes
+	return by
 }
 
 // All calls each with every reader, which it may remove.

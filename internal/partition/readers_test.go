@@ -42,10 +42,37 @@ func TestReadersCountWhatBecameReadable(t *testing.T) {
 
 func TestCommittedReaderWaitsForTheLastStableOffset(t *testing.T) {
 	var q Readers
-	q.Add(&Reader{From: 10, Committed: true, Most: 1000, Ref: "committed"}, 0)
+	q.Add(&Reader{From: 10, Stable: 10, Committed: true, Most: 1000, Ref: "committed"}, 0)
 	q.Add(&Reader{From: 10, Most: 1000, Ref: "all"}, 0)
-	if got := grown(&q, 20, 10, 100); len(got) != 1 || got["all"] != 100 {
-		t.Errorf("with a transaction open at 10: %v, want the other reader alone", got)
+	for _, high := range []kafka.Offset{20, 30} {
+		if got := grown(&q, high, 10, int64(high)); len(got) != 1 || got["all"] == 0 {
+			t.Errorf("with a transaction open at 10: %v, want the other reader alone", got)
+		}
+	}
+	if got := grown(&q, 40, 25, 40); got["committed"] < 1000 {
+		t.Errorf("when it ended and another is open at 25: %v, want that the reader looks for itself", got)
+	}
+	if got := grown(&q, 50, 25, 50); len(got) != 1 {
+		t.Errorf("with nothing more decided: %v, want the other reader alone", got)
+	}
+	if got := grown(&q, 60, 60, 60); got["committed"] < 1000 {
+		t.Errorf("when all is decided: %v, want that the reader looks for itself", got)
+	}
+}
+
+func TestCommittedReaderThatCameWhileATransactionWasOpen(t *testing.T) {
+	var q Readers
+	q.Add(&Reader{From: 10, Stable: 10, Undecided: true, Committed: true, Most: 1000, Ref: "r"}, 500) // the bytes of the transaction were counted
+	if got := grown(&q, 21, 21, 578); got["r"] < 1000 {
+		t.Errorf("after the marker of 78 bytes: %v, want that the reader looks for itself", got)
+	}
+}
+
+func TestCommittedReaderCountsBytesWithoutTransactions(t *testing.T) {
+	var q Readers
+	q.Add(&Reader{From: 10, Stable: 10, Committed: true, Most: 1000, Ref: "r"}, 0)
+	if got := grown(&q, 20, 20, 100); got["r"] != 100 {
+		t.Errorf("%v, want 100 bytes", got)
 	}
 }
 

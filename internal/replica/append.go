@@ -45,7 +45,9 @@ func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time
 	if _, err := p.log.Append(b, p.core.Epoch(), now); err != nil {
 		return appended{}, err
 	}
-	p.log.Producers().Apply(b, now)
+	if done, ok := p.log.Producers().Apply(b, now); ok {
+		p.log.NoteCompleted(done)
+	}
 	p.core.Appended(b.NextOffset())
 	p.appended.Add(int64(len(b)))
 	return appended{base: b.BaseOffset(), end: b.NextOffset()}, nil

@@ -61,14 +61,15 @@ func (m *Manager) ListOffset(tp kafka.TopicPartition, q OffsetQuery) (FoundOffse
 	if err != nil {
 		return noOffset, err
 	}
-	bound := kafka.Offset(p.high.Load())
+	high := kafka.Offset(p.high.Load())
+	bound := high
 	// After an election the high watermark may be lower than what the last leader told: then it is not told yet.
 	behind := !q.Debug && bound < kafka.Offset(p.epochStart.Load())
 	switch {
 	case q.Debug:
 		bound = p.log.EndOffset()
 	case q.Committed:
-		bound = min(bound, kafka.Offset(p.lastStable.Load()))
+		bound = p.decided(p.log.StartOffset(), bound)
 	}
 	var found commitlog.Timestamped
 	var ok bool
@@ -84,7 +85,9 @@ func (m *Manager) ListOffset(tp kafka.TopicPartition, q OffsetQuery) (FoundOffse
 	case LatestTiered, EarliestPendingUpload:
 		return noOffset, nil
 	case LargestTimestamp:
-		found, ok, err = p.log.MaxTimestamp(bound)
+		// Kafka looks for it among all records, also for who reads only what is decided.
+		found, ok, err = p.log.MaxTimestamp(max(bound, high))
+		ok = ok && found.Offset < bound
 	default:
 		found, ok, err = p.log.OffsetForTime(q.TimestampMs, bound)
 	}

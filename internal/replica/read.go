@@ -88,9 +88,12 @@ func (op *fetchOp) collect() bool {
 func (op *fetchOp) park() bool {
 	var bytes int64
 	for i := range op.results {
-		chunk := &op.results[i].Chunk
+		r := &op.results[i]
+		chunk := &r.Chunk
 		op.readers[i] = partition.Reader{
-			From: op.req.Partitions[i].Offset, Committed: op.req.Committed, Bytes: int64(chunk.Len), Most: int64(op.req.Partitions[i].MaxBytes), Ref: op,
+			From: op.req.Partitions[i].Offset, Committed: op.req.Committed, Bytes: int64(chunk.Len),
+			Most: int64(op.req.Partitions[i].MaxBytes), Ref: op,
+			Stable: r.LastStable, Undecided: r.LastStable < r.HighWatermark,
 		}
 		bytes += int64(chunk.Len)
 		chunk.Release()
@@ -208,8 +211,8 @@ func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, a
 		return kafka.NotLeaderOrFollower
 	}
 	high := kafka.Offset(p.high.Load())
-	lastStable := min(high, kafka.Offset(p.lastStable.Load()))
 	start, end := p.log.StartOffset(), p.log.EndOffset()
+	lastStable := p.decided(start, high)
 	*r = FetchResult{HighWatermark: high, LastStable: lastStable, LogStart: start}
 	if f.LastFetchedEpoch != kafka.NoEpoch {
 		diverges, err := p.diverges(f, epoch, start, end, r)

@@ -120,6 +120,12 @@ func (p *replica) publish() {
 	p.epoch.Store(int32(p.core.Epoch()))
 }
 
+// decided is the last stable offset for a reader to whom the log begins at start and ends at high: records below it belong to no
+// transaction, or to one that has ended. Where retention or DeleteRecords took the begin of an open one it is the log's start.
+func (p *replica) decided(start, high kafka.Offset) kafka.Offset {
+	return max(start, min(high, kafka.Offset(p.lastStable.Load())))
+}
+
 // answerReleased finishes the requests whose waits are over.
 func answerReleased(released []partition.Release) {
 	for i := range released {
