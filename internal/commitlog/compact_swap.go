@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
@@ -45,7 +44,12 @@ func (c *Compaction) isSame(group []*segment) (bool, error) {
 	if len(group) > 1 || c.writer.changed {
 		return false, nil
 	}
-	aborted, err := group[0].aborted()
+	all := *c.log.segments.Load()
+	i := slices.Index(all, group[0])
+	if i < 0 {
+		return false, nil // swap finds out
+	}
+	aborted, err := c.log.aborted(all, i)
 	return slices.Equal(aborted, c.txns.kept), err
 }
 
@@ -61,8 +65,8 @@ func (l *Log) swap(c *Compaction, old []*segment, cleaned *segment) error {
 	if l.cuts.Load() != c.cuts || at < 0 || len(all) <= at+len(old) || !slices.Equal(all[at:at+len(old)], old) {
 		return c.stale()
 	}
-	for i, s := range old {
-		if err := s.pin(nextBase(all, at+i, 0)); err != nil {
+	for i := range old {
+		if err := l.pin(all, at+i); err != nil {
 			return err
 		}
 	}
@@ -121,9 +125,10 @@ func dropSwap(fs vfs.FS, s *segment) error {
 }
 
 // pin loads the indexes for good: their names are about to be another segment's.
-func (s *segment) pin(next kafka.Offset) error {
+func (l *Log) pin(segments []*segment, i int) error {
+	s := segments[i]
 	for {
-		if err := s.load(next); err != nil {
+		if err := s.load(nextBase(segments, i, 0)); err != nil {
 			return err
 		}
 		s.index.mu.Lock()
@@ -135,7 +140,7 @@ func (s *segment) pin(next kafka.Offset) error {
 		}
 	}
 	for {
-		if _, err := s.aborted(); err != nil {
+		if _, err := l.aborted(segments, i); err != nil {
 			return err
 		}
 		s.txns.mu.Lock()

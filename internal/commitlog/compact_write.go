@@ -94,7 +94,7 @@ func (w *cleanedSegment) seal(aborted []AbortedTxn, createdMs int64) error {
 	if err := w.side(timeIndexSuffix, encodeTimeIndex(w.index.times, w.base)); err != nil {
 		return err
 	}
-	if len(aborted) == 0 {
+	if len(aborted) == 0 && !w.log.transactional.Load() {
 		return nil
 	}
 	return w.side(txnIndexSuffix, encodeTxnIndex(aborted))

@@ -43,6 +43,24 @@ func (l *Log) Read(from, bound kafka.Offset, maxBytes int, atLeastOne bool) (Chu
 	}
 }
 
+// ReadCommitted is Read with the aborted transactions that have a record in the chunk, in the order of their markers.
+func (l *Log) ReadCommitted(from, bound kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, []AbortedTxn, error) {
+	for {
+		end, seen := l.EndOffset(), l.segments.Load()
+		chunk, err := l.readFrom(*seen, from, bound, end, maxBytes, atLeastOne)
+		var aborted []AbortedTxn
+		if err == nil && chunk.Len > 0 {
+			// Of the same segments: compaction drops what is aborted and what tells of it together.
+			if aborted, err = l.abortedTxns(*seen, from, chunk.Next); err != nil {
+				chunk.Release()
+			}
+		}
+		if err == nil || !l.wasCut(err, seen, end) {
+			return chunk, aborted, l.readError(err)
+		}
+	}
+}
+
 func (l *Log) readFrom(segments []*segment, from, bound, end kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, error) {
 	if from < l.StartOffset() || from > end {
 		return Chunk{}, kafka.OffsetOutOfRange

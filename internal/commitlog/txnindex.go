@@ -235,26 +235,28 @@ func (l *Log) NoteCompleted(c producer.Completed) {
 	l.transactional.Store(true)
 }
 
-// AbortedTxns returns the aborted transactions that have a record in [from, to), as a reader of committed records needs them,
-// in the order of their markers. The error is kafka.OffsetOutOfRange if from is gone.
-func (l *Log) AbortedTxns(from, to kafka.Offset) ([]AbortedTxn, error) {
+// AbortedTxns returns the aborted transactions that have a record in [from, to), in the order of their markers. With records
+// that are read, ReadCommitted returns them.
+func (l *Log) AbortedTxns(from, to kafka.Offset) (found []AbortedTxn, err error) {
+	err = l.look(func(segments []*segment, _ kafka.Offset) (err error) {
+		found, err = l.abortedTxns(segments, from, to)
+		return err
+	})
+	return found, err
+}
+
+func (l *Log) abortedTxns(segments []*segment, from, to kafka.Offset) ([]AbortedTxn, error) {
 	if !l.transactional.Load() {
 		return nil, nil
 	}
-	segments := *l.segments.Load()
-	first := find(segments, from)
-	if segments[first].base > from {
-		return nil, kafka.OffsetOutOfRange // retention came between the reading of the records and this
-	}
 	var found []AbortedTxn
-	for i := first; i < len(segments); i++ {
-		over, err := l.decidedBefore(segments, i, to)
-		if err != nil || over {
-			return found, l.abortedError(err, segments)
+	for i := find(segments, from); i < len(segments); i++ {
+		if over, err := l.decidedBefore(segments, i, to); err != nil || over {
+			return found, err
 		}
 		entries, err := l.aborted(segments, i)
 		if err != nil {
-			return nil, l.abortedError(err, segments)
+			return nil, err
 		}
 		for _, e := range entries {
 			if e.LastOffset >= from && e.FirstOffset < to {
@@ -275,12 +277,4 @@ func (l *Log) decidedBefore(segments []*segment, i int, to kafka.Offset) (bool, 
 	}
 	open, err := l.openAt(segments, i)
 	return open == kafka.NoOffset || open >= to, err
-}
-
-// abortedError tells a reader whose segments retention removed meanwhile that its records are gone.
-func (l *Log) abortedError(err error, seen []*segment) error {
-	if err = l.readError(err); err != nil && vfs.IsNotExist(err) && (*l.segments.Load())[0] != seen[0] {
-		return kafka.OffsetOutOfRange
-	}
-	return err
 }

@@ -230,17 +230,13 @@ func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, a
 	if f.Offset >= bound || maxBytes <= 0 && !atLeastOne {
 		return nil
 	}
-	chunk, err := p.log.Read(f.Offset, bound, max(maxBytes, 0), atLeastOne)
-	if err != nil || chunk.Len == 0 || !req.Committed {
-		r.Chunk = chunk
-		return err
+	var err error
+	if req.Committed {
+		r.Chunk, r.Aborted, err = p.log.ReadCommitted(f.Offset, bound, max(maxBytes, 0), atLeastOne)
+	} else {
+		r.Chunk, err = p.log.Read(f.Offset, bound, max(maxBytes, 0), atLeastOne)
 	}
-	if r.Aborted, err = p.log.AbortedTxns(f.Offset, chunk.Next); err != nil {
-		chunk.Release()
-		return err
-	}
-	r.Chunk = chunk
-	return nil
+	return err
 }
 
 // diverges compares the reader's last fetched epoch with the leader's history (KIP-595): where it ends before the reader's
