@@ -38,18 +38,14 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	}
 	k.start(t)
 	w := newTxnWriter(t, k.addr())
-	t.Log(time.Now().Format(time.TimeOnly), "started")
 	w.fill(t)
-	t.Log(time.Now().Format(time.TimeOnly), "filled")
 	view := viewTransactions(t, k.addr(), false)
 	records := readAll(t, k.addr())
 	w.check(t, "Kafka", records)
-	t.Log(time.Now().Format(time.TimeOnly), "seen")
 	k.stop(t)
 
 	same := func(when string, ours bool) {
 		t.Helper()
-		t.Log(time.Now().Format(time.TimeOnly), when)
 		if is := viewTransactions(t, k.addr(), ours); is != view {
 			t.Errorf("%s: not as before:\n%s", when, difference(view, is))
 		}
@@ -59,9 +55,7 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	}
 	p := raftsman()
 	same("Raftsman after Kafka was stopped", true)
-	t.Log(time.Now().Format(time.TimeOnly), "seen")
 	w.checkReaders(t, k)
-	t.Log(time.Now().Format(time.TimeOnly), "seen by others")
 	p.terminate()
 	dumpAll(t, data)
 
@@ -87,9 +81,6 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	}
 	p = raftsman()
 	same("Raftsman without transaction indexes and producer snapshots", true)
-	t.Log(time.Now().Format(time.TimeOnly), "seen")
-	w.checkReaders(t, k)
-	t.Log(time.Now().Format(time.TimeOnly), "seen by others")
 	p.terminate()
 	removeAll(t, data, ".txnindex")
 	p = raftsman()
