@@ -9,21 +9,31 @@ import (
 // evictAfterMs is how long a session is safe from larger ones, and how long an unused one is kept when others need its place.
 const evictAfterMs = 120_000
 
+// The sessions may have partitionsPerSlot partitions on the average, of about 200 bytes each; and partitionsMin in any case, so
+// that a few large ones do with few slots.
+const (
+	partitionsPerSlot = 200
+	partitionsMin     = 20_000
+)
+
 // Cache holds the sessions of a broker, at most as many as max.incremental.fetch.session.cache.slots. A newcomer takes the
 // place of one that was not used for two minutes, or else of the smallest that has had its two minutes, if that is smaller.
-// Followers' sessions go before consumers'.
+// Followers' sessions go before consumers'. All sessions together have a limited number of partitions: a session that would go
+// beyond it does not come to be, or ends; its consumer fetches in full then, or begins anew.
 type Cache struct {
-	slots    int
-	random   *rand.Rand
-	sessions map[ID]*Session
-	oldest   *Session // least recently used
-	newest   *Session
-	evicted  int64
+	slots     int
+	weight    int // of all sessions: their partitions, those with long names counted several times
+	weightMax int
+	random    *rand.Rand
+	sessions  map[ID]*Session
+	oldest    *Session // least recently used
+	newest    *Session
+	evicted   int64
 }
 
 // NewCache returns an empty cache. With 0 slots every fetch is a full one.
 func NewCache(slots int, random *rand.Rand) *Cache {
-	return &Cache{slots: slots, random: random, sessions: map[ID]*Session{}}
+	return &Cache{slots: slots, weightMax: max(slots*partitionsPerSlot, partitionsMin), random: random, sessions: map[ID]*Session{}}
 }
 
 // Len returns the number of sessions.
@@ -69,15 +79,21 @@ func (c *Cache) Begin(r Request, nowMs int64, out []Partition) (Fetch, []Partiti
 	case s.byID != r.ByID:
 		return Fetch{}, out, kafka.FetchSessionTopicIdError
 	}
+	c.weight -= s.weight
 	for i := range r.Partitions {
 		s.set(r.Partitions[i])
 	}
 	for _, k := range r.Forget {
 		s.forget(k)
 	}
+	c.weight += s.weight
 	if s.Len() == 0 {
 		c.remove(s)
 		return Fetch{full: true, request: r}, append(out, r.Partitions...), nil
+	}
+	if len(r.Partitions) > 0 && c.full() {
+		c.evict(s)
+		return Fetch{}, out, kafka.FetchSessionIdNotFound
 	}
 	c.touch(s, nowMs)
 	s.epoch = nextEpoch(s.epoch)
@@ -130,10 +146,20 @@ func (c *Cache) create(f *Fetch, parts []Partition, answers []Answer, nowMs int6
 	for i := range parts {
 		s.index[parts[i].same()].tell(answers[i])
 	}
+	c.weight += s.weight
+	for c.full() && c.oldest != nil && nowMs-c.oldest.usedMs > evictAfterMs {
+		c.evict(c.oldest)
+	}
+	if c.full() {
+		c.weight -= s.weight
+		return None
+	}
 	c.sessions[s.id] = s
 	c.touch(s, nowMs)
 	return s.id
 }
+
+func (c *Cache) full() bool { return c.weight > c.weightMax }
 
 func (c *Cache) freshID() ID {
 	for {
@@ -172,6 +198,7 @@ func (c *Cache) unlink(s *Session) {
 
 func (c *Cache) remove(s *Session) {
 	c.unlink(s)
+	c.weight -= s.weight
 	delete(c.sessions, s.id)
 }
 

@@ -79,12 +79,14 @@ type Session struct {
 
 	createdMs, usedMs int64
 	size              int // number of partitions when it was last touched
+	weight            int // what its partitions count for in the cache's limit
 	older, newer      *Session
 }
 
 // entry is a partition of a session, with what its consumer was told last.
 type entry struct {
 	Partition
+	nameBytes           int // of the topic's name when it came
 	toldHigh, toldStart kafka.Offset
 	prev, next          *entry
 }
@@ -127,15 +129,20 @@ func (s *Session) set(p Partition) {
 		e.Partition = p
 		return
 	}
-	e := &entry{Partition: p, toldHigh: kafka.NoOffset, toldStart: kafka.NoOffset}
+	e := &entry{Partition: p, nameBytes: len(p.Topic), toldHigh: kafka.NoOffset, toldStart: kafka.NoOffset}
 	s.index[p.same()] = e
 	s.order.add(e)
+	s.weight += e.weight()
 }
+
+// weight is what the partition counts for in the cache's limit. The names are the clients' and may be of topics that are not there.
+func (e *entry) weight() int { return 1 + e.nameBytes/200 }
 
 func (s *Session) forget(k Key) {
 	if e, ok := s.index[k.same()]; ok {
 		delete(s.index, k.same())
 		s.order.remove(e)
+		s.weight -= e.weight()
 	}
 }
 

@@ -1,9 +1,11 @@
 package session
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -329,5 +331,45 @@ func TestSessionsAgainstAModel(t *testing.T) {
 		if c.cache.Len() > 1 {
 			t.Fatalf("seed %d: %d sessions of one consumer", seed, c.cache.Len())
 		}
+	}
+}
+
+// TestPartitionsOfAllSessionsAreLimited: slots alone would let a client keep as many as its requests can name.
+func TestPartitionsOfAllSessionsAreLimited(t *testing.T) {
+	many := make([]Partition, partitionsPerSlot)
+	for i := range many {
+		many[i] = part("a", int32(i), 0)
+	}
+	c := newConsumer(t, 2)
+	c.cache.weightMax = 2 * partitionsPerSlot
+	c.open(many...)
+	first := c.id
+	c.open(many[:partitionsPerSlot-1]...)
+	second := c.id
+	if first == None || second == None {
+		t.Fatalf("sessions %d and %d within the limit", first, second)
+	}
+	// One more is the last, two are too many: that session ends, and its consumer begins anew.
+	if _, _, err := c.fetch(Request{ID: first, Epoch: 1, Partitions: []Partition{part("b", 0, 0)}}, nil); err != nil {
+		t.Fatalf("at the limit: %v", err)
+	}
+	_, _, err := c.fetch(Request{ID: first, Epoch: 2, Partitions: []Partition{part("c", 0, 0)}}, nil)
+	if !errors.Is(err, kafka.FetchSessionIdNotFound) || c.cache.Len() != 1 || c.cache.weight != partitionsPerSlot-1 {
+		t.Fatalf("beyond the limit: %v, %d sessions of weight %d; want %v, 1 of %d",
+			err, c.cache.Len(), c.cache.weight, kafka.FetchSessionIdNotFound, partitionsPerSlot-1)
+	}
+	// A name that is no topic's counts for what it takes.
+	c.open(part(strings.Repeat("x", 32_000), 0, 0), part(strings.Repeat("y", 20_000), 0, 0))
+	if c.id != None {
+		t.Error("long names make a session beyond the limit")
+	}
+	c.nowMs = evictAfterMs + 1
+	c.open(many...)
+	c.open(many...)
+	if c.id == None || c.cache.Len() != 2 || c.cache.weight != 2*partitionsPerSlot {
+		t.Errorf("%d sessions of weight %d; want the unused one gone for two of %d", c.cache.Len(), c.cache.weight, partitionsPerSlot)
+	}
+	if _, _, err := c.fetch(Request{ID: c.id, Epoch: EpochFinal}, nil); err != nil || c.cache.weight != partitionsPerSlot {
+		t.Errorf("one closed: %v, weight %d, want %d", err, c.cache.weight, partitionsPerSlot)
 	}
 }
