@@ -76,6 +76,10 @@ func (s *shard) flush() {
 	if !ok {
 		return
 	}
+	if refused == kafka.None {
+		s.c.metrics.CommitBatches.Inc()
+		s.c.metrics.Commits.Add(int64(len(effects)))
+	}
 	for _, e := range effects {
 		if refused == kafka.None {
 			s.apply(e.Records)

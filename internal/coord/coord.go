@@ -62,6 +62,8 @@ type Coordinator struct {
 	end   context.CancelFunc
 	loads chan struct{} // limits how many shards load at once: loading is reading the disk
 
+	metrics Metrics
+
 	mu      sync.Mutex // guards what follows and changes of view; held for memory only
 	closed  bool
 	image   *meta.Image    // the last that Apply was given

@@ -3,7 +3,9 @@ package coord
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -324,6 +326,52 @@ func TestSessionsEndAndAreSaidSo(t *testing.T) {
 		}
 		if d := do[*group.DescribeReply](w, "g", &group.Describe{}); d.State != group.Empty {
 			t.Errorf("the group is %v, want Empty", d.State)
+		}
+		w.close()
+	})
+}
+
+// TestWhatHappensToGroupsIsLoggedAndCounted, in the order in which it happens.
+func TestWhatHappensToGroupsIsLoggedAndCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said strings.Builder // the executor alone writes, and the test reads when all wait
+		w := newWorld(t, func(w *world) {
+			w.opts.Log = slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+				if a.Key == slog.TimeKey {
+					return slog.Attr{}
+				}
+				return a
+			}}))
+		})
+		expires := w.member("g")
+		w.ask("g", joinOf("")) // and waits for the first, which does not come
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		w.commit("other", 1, 2)
+		w.commit("other", 3)
+		w.logs.set(func() { w.logs.refuse = kafka.NotEnoughReplicas })
+		w.commit("other", 4)
+		synctest.Wait()
+		want := []string{
+			`msg="member joined group" group=g generation=0 members=1 member=`,
+			`msg="group rebalances" group=g generation=0 members=1`,
+			`msg="group has a new generation" group=g generation=1 members=1`,
+			`msg="member joined group" group=g generation=1 members=2 member=`,
+			`msg="group rebalances" group=g generation=1 members=2`,
+			`msg="member was removed from group: its session ended" group=g generation=1 members=1 member=` + expires,
+			`msg="group has a new generation" group=g generation=2 members=1`,
+		}
+		got := strings.Split(strings.TrimSpace(said.String()), "\n")
+		for i, line := range want {
+			if i >= len(got) || !strings.HasPrefix(got[i], "level=INFO "+line) {
+				t.Fatalf("logged\n%s\nwant line %d to begin with\n%s", said.String(), i+1, line)
+			}
+		}
+		m := w.c.Metrics()
+		counted := fmt.Sprint(m.MembersJoined.Value(), m.Rebalances.Value(), m.Generations.Value(), m.MembersExpired.Value(), m.MembersLeft.Value(),
+			m.Commits.Value(), m.CommitBatches.Value(), m.Loads.Value())
+		if counted != "2 2 2 1 0 2 2 4" {
+			t.Errorf("joined, rebalances, generations, expired, left, commits, batches, loads: %s; want 2 2 2 1 0 2 2 4", counted)
 		}
 		w.close()
 	})

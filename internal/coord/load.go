@@ -32,6 +32,8 @@ func (s *shard) load() {
 	err := s.c.opts.Partitions.Load(s.tp, l.batch)
 	if err == nil {
 		l.report("groups loaded")
+		s.c.metrics.Loads.Inc()
+		s.c.metrics.LoadMicros.Observe(s.c.opts.Now().Sub(l.begun).Microseconds())
 	}
 	s.post(event{kind: loadedEvent, machine: l.machine, err: err})
 }

@@ -155,6 +155,7 @@ func (s *shard) work(turn int) {
 			s.process(&events[i])
 		}
 		s.rest()
+		s.report()
 		done += len(events)
 		clear(events)
 		s.spare = events[:0]
@@ -367,6 +368,7 @@ func (s *shard) fail(err error) {
 	code, _ := kafka.Answer(err)
 	s.c.opts.Log.Warn("groups of a partition are loaded again", "partition", s.tp, "error", err)
 	s.failed.Store(true)
+	s.c.metrics.Reloads.Inc()
 	s.closeWith(func(cmd group.Command) kafka.Error { return codeFor(cmd, code) })
 	time.AfterFunc(reloadAfter, s.c.follow)
 }

@@ -158,6 +158,7 @@ func (m *Machine) addMember(now time.Time, ticket Ticket, g *group, id string, c
 		g.protocolType = c.ProtocolType
 	}
 	g.add(member)
+	m.note(MemberJoined, g, id, c.Reason)
 	// A new member cannot heartbeat while its JoinGroup is parked, and its client may give up and come again as another
 	// member. So that these do not pile up in a round that takes long, a new member is dropped after a while.
 	m.timers.start(member.session, now.Add(m.cfg.NewMemberJoinTimeout))
@@ -183,6 +184,7 @@ func (m *Machine) returnStatic(now time.Time, ticket Ticket, g *group, old *memb
 		old.syncing = 0
 	}
 	g.replace(old, incarnation)
+	m.note(MemberJoined, g, incarnation.id, c.Reason)
 	m.heard(now, incarnation)
 	if g.state == PreparingRebalance {
 		m.completeIfAllJoined(now, g, e)

@@ -77,6 +77,7 @@ type Machine struct {
 	seq    uint64                                  // counts applied offset records: the order of the log
 
 	foreign map[string]bool // groups of other protocols
+	events  []Event         // that nobody has taken yet
 }
 
 // New returns a machine that has read nothing. Apply the log's records, then call Loaded. The bytes that random fills make

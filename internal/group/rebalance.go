@@ -38,6 +38,7 @@ func (m *Machine) prepareRebalance(now time.Time, g *group, e *Effects) {
 		member.toSync = false
 	}
 	g.sync.cancel()
+	m.note(Rebalancing, g, "", "")
 	first := g.state == Empty
 	g.to(PreparingRebalance, now)
 	switch {
@@ -74,6 +75,7 @@ func (m *Machine) completeJoins(now time.Time, g *group, e *Effects) {
 	for _, member := range slices.Clone(g.members) {
 		if member.joining == 0 && member.instanceID == nil {
 			g.remove(member)
+			m.note(MemberSilent, g, member.id, "")
 		}
 	}
 	if len(g.members) == 0 {
@@ -90,6 +92,7 @@ func (m *Machine) completeJoins(now time.Time, g *group, e *Effects) {
 	g.protocol = &protocol
 	g.to(CompletingRebalance, now)
 	g.subscribe()
+	m.note(NewGeneration, g, "", "")
 	for _, member := range g.members {
 		if member.joining != 0 {
 			e.send(member.joining, g.generationFor(member))
@@ -105,6 +108,7 @@ func (m *Machine) completeJoins(now time.Time, g *group, e *Effects) {
 // becomeEmpty writes down that the last member has gone. If that cannot be written it holds all the same: should the shard be
 // loaded again, the members that the log still has end with their sessions.
 func (m *Machine) becomeEmpty(g *group, now time.Time, e *Effects) {
+	m.note(NowEmpty, g, "", "")
 	value := &Generation{ProtocolType: g.protocolType, Generation: g.generation + 1, SinceMs: now.UnixMilli()}
 	e.Records = append(e.Records, &GroupRecord{Group: g.id, Value: value})
 	invariant.Check(e.settle == nil, "group %q becomes empty amid another change", g.id)
@@ -214,6 +218,7 @@ func (m *Machine) syncsOver(now time.Time, g *group, e *Effects) {
 		if member.toSync {
 			silent = true
 			g.remove(member)
+			m.note(MemberSilent, g, member.id, "")
 		}
 	}
 	if silent {
@@ -254,6 +259,7 @@ func (m *Machine) sessionOver(now time.Time, t *timer, e *Effects) {
 		return // it waits for us
 	}
 	m.expel(g, member, e)
+	m.note(MemberExpired, g, member.id, "")
 	m.afterLoss(now, g, e)
 }
 
@@ -316,7 +322,7 @@ func (m *Machine) leaveOne(g *group, l Leaving, e *Effects) kafka.Error {
 		if l.InstanceID == nil || g.static[*l.InstanceID] == nil {
 			return kafka.UnknownMemberId
 		}
-		m.expel(g, g.static[*l.InstanceID], e)
+		m.leaver(g, g.static[*l.InstanceID], l, e)
 		return kafka.None
 	}
 	if g.pending[l.MemberID] != nil {
@@ -326,6 +332,11 @@ func (m *Machine) leaveOne(g *group, l Leaving, e *Effects) kafka.Error {
 	if code := g.validate(l.MemberID, l.InstanceID); code != kafka.None {
 		return code
 	}
-	m.expel(g, g.byID[l.MemberID], e)
+	m.leaver(g, g.byID[l.MemberID], l, e)
 	return kafka.None
+}
+
+func (m *Machine) leaver(g *group, member *member, l Leaving, e *Effects) {
+	m.expel(g, member, e)
+	m.note(MemberLeft, g, member.id, l.Reason)
 }

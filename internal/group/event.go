@@ -1,0 +1,38 @@
+package group
+
+// EventKind says what has happened to a group.
+type EventKind uint8
+
+// What happens to groups.
+const (
+	Rebalancing   EventKind = iota // a round of joins begins
+	NewGeneration                  // it is over, and the next generation begins
+	NowEmpty                       // the last member has gone
+	MemberJoined
+	MemberLeft    // by itself, or taken out by an administrator
+	MemberExpired // its session has ended
+	MemberSilent  // it did not join again, or ask for its assignment, in time
+)
+
+// Event is what those who run groups want to know of: to be logged and counted.
+type Event struct {
+	Kind       EventKind
+	Group      string
+	Generation int32  // the present one
+	Members    int    // in the group now
+	Member     string // of the events of one member
+	Reason     string // what the client said; mostly empty
+}
+
+// TakeEvents returns what has happened since the last call. The list is valid until the next call of the machine.
+func (m *Machine) TakeEvents() []Event {
+	taken := m.events
+	m.events = m.events[:0]
+	return taken
+}
+
+func (m *Machine) note(kind EventKind, g *group, memberID, reason string) {
+	m.events = append(m.events, Event{
+		Kind: kind, Group: g.id, Generation: g.generation, Members: len(g.members), Member: memberID, Reason: reason,
+	})
+}
