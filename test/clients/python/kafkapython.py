@@ -60,7 +60,9 @@ def consume(group, topic, count):
     consumer.subscribe([topic], listener=Listener(consumer))
     seen = 0
     while running and (not count or seen < count):
-        polled = consumer.poll(timeout_ms=200, max_records=(count - seen) if count else None)
+        # Long enough for a join: the library joins once more when the topic's metadata has come, and if a poll times out amid that,
+        # 3.0.12 takes itself for joined, sends no heartbeats any more, and is put out for good.
+        polled = consumer.poll(timeout_ms=30_000, max_records=(count - seen) if count else None)
         for records in polled.values():
             for record in records:
                 printed(key=record.key and record.key.decode(), value=record.value.decode(), partition=record.partition, offset=record.offset)
