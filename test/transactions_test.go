@@ -55,6 +55,10 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	}
 	p := raftsman()
 	same("Raftsman after Kafka was stopped", true)
+	if told := run(t, time.Minute, nil, binary(t), "topic", "describe", txnTopic, "-b", k.addr()); !strings.Contains(told, "partition 0 has a transaction open since offset ") ||
+		strings.Contains(told, "partition 1 has a transaction open") {
+		t.Errorf("topic describe does not tell of the open transaction of partition 0 alone:\n%s", told)
+	}
 	w.checkReaders(t, k)
 	p.terminate()
 	dumpAll(t, data)

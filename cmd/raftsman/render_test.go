@@ -65,6 +65,19 @@ func TestTopicDescribeWithUnknownsAndNoLeader(t *testing.T) {
 	}))
 }
 
+func TestTopicDescribeTellsOfOpenTransactions(t *testing.T) {
+	open := oldestOpen(kadm.DescribedProducers{
+		3: {ProducerID: 3, CurrentTxnStartOffset: -1}, 7: {ProducerID: 7, CurrentTxnStartOffset: 40, LastTimestamp: 1_700_000_000_000},
+		8: {ProducerID: 8, CurrentTxnStartOffset: 41},
+	})
+	v := topicView{Topic: "t", Partitions: []partitionView{{Partition: 0}, {Partition: 1, OpenTransaction: open}}}
+	want := "! partition 1 has a transaction open since offset 40 (producer 7, its last record is of 2023-11-14T22:13:20.000Z): readers of committed " +
+		"records wait there until it ends"
+	if got := v.hints(paint{}); len(got) != 1 || got[0] != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestTopicDescribeColoursOnATerminal(t *testing.T) {
 	v := skewedTopic()
 	var b strings.Builder

@@ -21,7 +21,8 @@ func topicDescribeCommand(a *app) *cobra.Command {
 
 RECORDS is the span of offsets; compaction and transactions leave fewer to read. SIZE is what the leader stores. A
 partition that takes far more than its even share is marked: nearly always most records have the same key. --keys reads
-the newest records of that partition and names their keys.`,
+the newest records of that partition and names their keys. A transaction that is open is told, as readers of committed
+records wait for its end.`,
 		Args: wants(1, -1),
 		RunE: func(c *cobra.Command, topics []string) error {
 			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
@@ -45,6 +46,9 @@ func (a *app) describeTopics(ctx context.Context, adm *kadm.Client, topics []str
 	}
 	configs, err := adm.DescribeTopicConfigs(ctx, topics...)
 	if err != nil {
+		return err
+	}
+	if err := findOpenTransactions(ctx, adm, views); err != nil {
 		return err
 	}
 	for i := range views {
@@ -155,6 +159,11 @@ func (v *topicView) hints(p paint) []string {
 	}
 	if v.Keys != nil {
 		hints = append(hints, v.Keys.text())
+	}
+	for i := range v.Partitions {
+		if open := v.Partitions[i].OpenTransaction; open != nil {
+			hints = append(hints, p.yellow("!")+" "+open.hint(v.Partitions[i].Partition))
+		}
 	}
 	sum := v.summary()
 	if sum.Offline > 0 {

@@ -41,6 +41,8 @@ type partitionView struct {
 	Share       float64 `json:"share"` // of the topic's bytes, or of its records when sizes are unknown; -1 when both are
 	Hot         bool    `json:"hot,omitempty"`
 	Error       string  `json:"error,omitempty"`
+
+	OpenTransaction *openTransaction `json:"openTransaction,omitempty"`
 }
 
 // viewTopics asks for what details do not hold. A partition that has no leader, or a broker that does not answer, leaves
