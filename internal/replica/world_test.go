@@ -321,7 +321,7 @@ func (w *world) elect(id kafka.TopicID, index int32, leader kafka.NodeID) {
 }
 
 // waitLimit is when a test gives up waiting for what must happen.
-const waitLimit = 10 * time.Second
+const waitLimit = 30 * time.Second
 
 // answer waits for what a callback puts into the channel.
 func answer[T any](t testing.TB, from <-chan T) T {
