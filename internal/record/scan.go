@@ -157,7 +157,48 @@ func (s *scanner) varlong() (value int64, size int, ok bool) {
 
 // quick reads the record at the front of b: its length, and the body as parse does, but only what admission asks of it. It
 // returns n = 0 where the record is not whole, not sound, or has headers: those go the long way, which finds out.
+//
+// Nearly every record has no number that is longer than two bytes.
 func quick(b []byte) (timestampDelta int64, offsetDelta int32, hasKey bool, n int) {
+	const shortest = 10 // bytes of b and of the body that the first numbers are sure to find
+	if len(b) < shortest {
+		return quickLong(b)
+	}
+	u, at, long := short(b, 0)
+	length := int(unzig(u))
+	if long != 0 || length < shortest || length > len(b)-at {
+		return quickLong(b)
+	}
+	body := b[at : at+length]
+	delta, i, long := short(body, 1)
+	offset, i, longOffset := short(body, i)
+	key, i, longKey := short(body, i)
+	i += int(max(unzig(key), 0))
+	if i+2 > len(body) {
+		return quickLong(b)
+	}
+	value, i, longValue := short(body, i)
+	i += int(max(unzig(value), 0))
+	if long|longOffset|longKey|longValue != 0 || i != len(body)-1 || body[i] != 0 {
+		return quickLong(b)
+	}
+	return int64(unzig(delta)), unzig(offset), unzig(key) >= 0, at + length
+}
+
+// short reads a varint of one or two bytes at a place of b, which must have two bytes there, and returns where it ends. long
+// is not 0 when it has more.
+func short(b []byte, at int) (u uint32, end int, long uint32) {
+	if u = uint32(b[at]); u < 0x80 {
+		return u, at + 1, 0
+	}
+	second := uint32(b[at+1])
+	return u&0x7f | second&0x7f<<7, at + 2, second & 0x80
+}
+
+func unzig(u uint32) int32 { return int32(u>>1) ^ -int32(u&1) }
+
+// quickLong is quick for numbers of any length.
+func quickLong(b []byte) (timestampDelta int64, offsetDelta int32, hasKey bool, n int) {
 	length, at := zig(b, 0)
 	if length < 6 || at > len(b) || int(length) > len(b)-at {
 		return 0, 0, false, 0
