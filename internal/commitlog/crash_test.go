@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -18,18 +19,25 @@ import (
 )
 
 // The crash test runs a program of everything that a log can do over a disk whose power is cut, and compares what comes back
-// with what had been promised. More seeds: CRASH_SEEDS=1000 go test -run TestPowerCut ./internal/commitlog
+// with what had been promised. Each run takes fresh seeds. More of them: CRASH_SEEDS=1000 go test -run PowerCut ./internal/commitlog
 
-func crashSeeds(standard int) int {
-	if n, err := strconv.Atoi(os.Getenv("CRASH_SEEDS")); err == nil {
-		return n
+// crashSeeds yields as many seeds as CRASH_SEEDS says, or the standard number, from CRASH_SEED on or from anywhere.
+func crashSeeds(standard int) iter.Seq[uint64] {
+	n, err := strconv.Atoi(os.Getenv("CRASH_SEEDS"))
+	if err != nil {
+		n = standard
 	}
-	return standard
-}
-
-func firstSeed() uint64 {
-	n, _ := strconv.ParseUint(os.Getenv("CRASH_SEED"), 10, 64)
-	return n
+	first, err := strconv.ParseUint(os.Getenv("CRASH_SEED"), 10, 64)
+	if err != nil {
+		first = uint64(rand.Uint32())
+	}
+	return func(yield func(uint64) bool) {
+		for i := range uint64(n) {
+			if !yield(first + i) {
+				return
+			}
+		}
+	}
 }
 
 // stored is a batch as it was written.
@@ -67,7 +75,10 @@ type crasher struct {
 	sequence kafka.Sequence
 	epoch    kafka.Epoch
 	ids      byte
-	last     string // the operation that ran last
+	last     string         // the operation that ran last
+	aim      string         // the operation in which the power is to be cut, if it comes
+	only     []string       // if any, the operations that are run
+	taste    map[string]int // multiplies how likely each operation is in this life
 }
 
 func newCrasher(seed uint64, skip string) *crasher {
@@ -81,6 +92,29 @@ func newCrasher(seed uint64, skip string) *crasher {
 	c.config.FileDeleteDelayMs = int64(r.IntN(2) * 1000)
 	c.promise.resetting = kafka.NoOffset
 	return c
+}
+
+// choose gives each life a taste of its own: a log that is never flushed, or is truncated all the time, meets other states than
+// one that does a little of everything. What the power is to be cut in comes soon.
+func (c *crasher) choose() {
+	c.taste = make(map[string]int)
+	mixed := c.rand.IntN(2) == 0
+	for _, o := range c.program() {
+		c.taste[o.name] = 1
+		if mixed {
+			c.taste[o.name] = []int{0, 1, 1, 6}[c.rand.IntN(4)]
+		}
+		if len(c.only) > 0 {
+			c.taste[o.name] = 0
+			if slices.Contains(c.only, o.name) {
+				c.taste[o.name] = 20
+			}
+		}
+	}
+	c.taste["append"] = 1
+	if c.aim != "" {
+		c.taste[c.aim] = 6
+	}
 }
 
 // live runs until the power is cut, or for so many operations of the program.
@@ -335,11 +369,32 @@ func largestSince(b record.Batch, start kafka.Offset) int64 {
 // operate does one thing of the program.
 func (c *crasher) operate() error {
 	c.now = c.now.Add(time.Duration(c.rand.IntN(1000)) * time.Millisecond)
-	for _, o := range []struct {
-		weight int
-		name   string
-		do     func() error
-	}{
+	for _, o := range c.program() {
+		if c.rand.IntN(100) < o.weight*c.taste[o.name] {
+			c.last = o.name
+			if c.aim == o.name {
+				c.aim = ""
+				c.disk.CutAt(c.rand.IntN(16))
+			}
+			if os.Getenv("CRASH_TRACE") != "" {
+				fmt.Printf("%d %s: [%d, %d) flushed %d, promised %d, start %d to %d, segments %v\n", c.disk.Ops(), o.name, c.log.StartOffset(),
+					c.log.EndOffset(), c.log.FlushedOffset(), c.promise.acked, c.promise.startMin, c.promise.startMax, lastOf(c.log.Segments()))
+			}
+			return o.do()
+		}
+	}
+	return nil
+}
+
+// step is an operation of the program and how likely it is, in percent, if none before it is chosen.
+type step struct {
+	weight int
+	name   string
+	do     func() error
+}
+
+func (c *crasher) program() []step {
+	return []step{
 		{50, "append", c.append},
 		{14, "flush", c.flush},
 		{6, "checkpoint", c.checkpoint},
@@ -353,17 +408,7 @@ func (c *crasher) operate() error {
 		{1, "recreate", c.recreate},
 		{2, "flush all", c.flushAll},
 		{3, "new epoch", func() error { c.epoch++; return nil }},
-	} {
-		if o.weight > 0 && c.rand.IntN(100) < o.weight {
-			c.last = o.name
-			if os.Getenv("CRASH_TRACE") != "" {
-				fmt.Printf("%d %s: [%d, %d) flushed %d, promised %d, start %d to %d, segments %v\n", c.disk.Ops(), o.name, c.log.StartOffset(),
-					c.log.EndOffset(), c.log.FlushedOffset(), c.promise.acked, c.promise.startMin, c.promise.startMax, lastOf(c.log.Segments()))
-			}
-			return o.do()
-		}
 	}
-	return nil
 }
 
 func lastOf(all []SegmentInfo) []SegmentInfo { return all[max(0, len(all)-4):] }
@@ -548,6 +593,7 @@ func crash(seed uint64, lives, operations int, skip string, cutAt func(c *crashe
 		if n := cutAt(c, life); n >= 0 {
 			c.disk.CutAt(n)
 		}
+		c.choose()
 		if err := c.live(operations); err != nil {
 			return fmt.Errorf("life %d: %w", life, err)
 		}
@@ -556,7 +602,14 @@ func crash(seed uint64, lives, operations int, skip string, cutAt func(c *crashe
 	return nil
 }
 
+// randomCut cuts the power anywhere, or in an operation that is rare but delicate.
 func randomCut(c *crasher, life int) int {
+	c.aim = ""
+	if c.rand.IntN(2) == 0 {
+		delicate := []string{"checkpoint", "sweep", "truncate", "reset", "reopen log", "restart", "recreate", "flush all"}
+		c.aim = delicate[c.rand.IntN(len(delicate))]
+		return -1
+	}
 	if life == 0 && c.rand.IntN(2) == 0 {
 		return c.rand.IntN(40)
 	}
@@ -569,30 +622,54 @@ func reportSeed(t *testing.T, seed uint64, err error) {
 }
 
 func TestPowerCutAtRandomOperations(t *testing.T) {
-	first := firstSeed()
-	for seed := first; seed < first+uint64(crashSeeds(400)); seed++ {
+	for seed := range crashSeeds(400) {
 		if err := crash(seed, 5, 60, "", randomCut); err != nil {
 			reportSeed(t, seed, err)
 		}
 	}
 }
 
+// TestPowerCutAtEveryOperation runs mostly short programs: a log is in more danger while it is young, as little of it is flushed.
 func TestPowerCutAtEveryOperation(t *testing.T) {
-	first := firstSeed()
-	for seed := first; seed < first+uint64(crashSeeds(6)); seed++ {
-		total := 0
-		for n := -1; n < total; n++ {
-			err := crash(seed, 2, 50, "", func(c *crasher, life int) int {
-				if life == 0 {
-					return n
-				}
-				total = max(total, c.disk.Ops())
-				return -1
-			})
-			if err != nil {
-				t.Logf("cut at operation %d", n)
-				reportSeed(t, seed, err)
-			}
+	for seed := range crashSeeds(200) {
+		operations := 5 + int(seed%8)
+		if seed%200 == 0 {
+			operations = 50
+		}
+		if n, err := cutEverywhere(seed, operations); err != nil {
+			t.Logf("cut at operation %d", n)
+			reportSeed(t, seed, err)
 		}
 	}
+}
+
+// TestPowerCutWhileAYoungLogIsTruncated: a log whose only segment was never flushed was cut, and began a segment behind. Only
+// that one's name was on the disk after a power cut, so the log began where it had been cut, as if all before had been durable.
+func TestPowerCutWhileAYoungLogIsTruncated(t *testing.T) {
+	for seed := range crashSeeds(400) {
+		if n, err := cutEverywhere(seed, 4, "append", "truncate"); err != nil {
+			t.Logf("cut at operation %d", n)
+			reportSeed(t, seed, err)
+		}
+	}
+}
+
+// cutEverywhere returns at which operation the power cut was that broke a promise. With names only these operations are run
+// before it.
+func cutEverywhere(seed uint64, operations int, only ...string) (int, error) {
+	total := 0
+	for n := -1; n < total; n++ {
+		err := crash(seed, 2, operations, "", func(c *crasher, life int) int {
+			if c.only = nil; life == 0 {
+				c.only = only
+				return n
+			}
+			total = max(total, c.disk.Ops())
+			return -1
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	return total, nil
 }

@@ -276,9 +276,6 @@ func (l *Log) agedMs(s *segment, maxMs int64, now time.Time) int64 {
 
 // roll begins a new segment. The producer snapshot belongs to its base, so the caller has applied all batches before.
 func (l *Log) roll(base kafka.Offset, now time.Time) error {
-	if err := l.keepName(); err != nil {
-		return err
-	}
 	if err := l.finish(l.active(), base); err != nil {
 		return l.writeError(err)
 	}
@@ -295,13 +292,13 @@ func (l *Log) roll(base kafka.Offset, now time.Time) error {
 	return nil
 }
 
-// keepName makes the name of the active segment durable if that was not done since it was begun. Otherwise a power cut could
-// leave a later segment without it, and if it was the first one, a log that begins in the middle.
-func (l *Log) keepName() error {
+// keepNames makes the names of the segments durable if that was not done since the last one was begun. Otherwise a power cut
+// could leave a later segment without an older one, and if that was the first one, a log that begins in the middle.
+func (l *Log) keepNames() error {
 	if l.folderVersion.Load() == l.folderSynced.Load() {
 		return nil
 	}
-	return l.syncFolder("roll")
+	return l.syncFolder("begin a segment of")
 }
 
 // syncFolder makes the names in the folder durable.
@@ -328,8 +325,12 @@ func (l *Log) createSegment(base kafka.Offset, now time.Time) (*segment, error) 
 	return s, l.create(s, now)
 }
 
-// create makes the file of a new segment.
+// create makes the file of a new segment, when all that come before it have durable names: it may be the only one that a power
+// cut leaves, whether it is begun by a roll or behind a truncated end.
 func (l *Log) create(s *segment, now time.Time) error {
+	if err := l.keepNames(); err != nil {
+		return err
+	}
 	f, err := l.fs.Open(s.name(logSuffix), os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return err

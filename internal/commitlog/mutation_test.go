@@ -30,6 +30,7 @@ func syncSites(t *testing.T) []string {
 		c := newCrasher(seed, "")
 		for range 3 {
 			c.disk.CutAt(150 + c.rand.IntN(300))
+			c.choose()
 			if err := c.live(60); err != nil {
 				reportSeed(t, seed, err)
 			}
