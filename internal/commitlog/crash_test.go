@@ -78,7 +78,7 @@ type crasher struct {
 	last     string         // the operation that ran last
 	aim      string         // the operation in which the power is to be cut, if it comes
 	only     []string       // if any, the operations that are run
-	taste    map[string]int // multiplies how likely each operation is in this life
+	taste    map[string]int // how often each operation comes in this life
 }
 
 func newCrasher(seed uint64, skip string) *crasher {
@@ -95,25 +95,24 @@ func newCrasher(seed uint64, skip string) *crasher {
 }
 
 // choose gives each life a taste of its own: a log that is never flushed, or is truncated all the time, meets other states than
-// one that does a little of everything. What the power is to be cut in comes soon.
+// one that does a little of everything. What the power is to be cut in comes often.
 func (c *crasher) choose() {
 	c.taste = make(map[string]int)
 	mixed := c.rand.IntN(2) == 0
 	for _, o := range c.program() {
-		c.taste[o.name] = 1
-		if mixed {
-			c.taste[o.name] = []int{0, 1, 1, 6}[c.rand.IntN(4)]
-		}
-		if len(c.only) > 0 {
-			c.taste[o.name] = 0
+		weight := o.weight
+		switch {
+		case len(c.only) > 0:
+			weight = 0
 			if slices.Contains(c.only, o.name) {
-				c.taste[o.name] = 20
+				weight = 10
 			}
+		case o.name == c.aim:
+			weight = max(weight, 8)
+		case mixed && o.name != "append":
+			weight *= []int{0, 1, 1, 5}[c.rand.IntN(4)]
 		}
-	}
-	c.taste["append"] = 1
-	if c.aim != "" {
-		c.taste[c.aim] = 6
+		c.taste[o.name] = weight
 	}
 }
 
@@ -369,24 +368,35 @@ func largestSince(b record.Batch, start kafka.Offset) int64 {
 // operate does one thing of the program.
 func (c *crasher) operate() error {
 	c.now = c.now.Add(time.Duration(c.rand.IntN(1000)) * time.Millisecond)
-	for _, o := range c.program() {
-		if c.rand.IntN(100) < o.weight*c.taste[o.name] {
-			c.last = o.name
-			if c.aim == o.name {
-				c.aim = ""
-				c.disk.CutAt(c.rand.IntN(16))
-			}
-			if os.Getenv("CRASH_TRACE") != "" {
-				fmt.Printf("%d %s: [%d, %d) flushed %d, promised %d, start %d to %d, segments %v\n", c.disk.Ops(), o.name, c.log.StartOffset(),
-					c.log.EndOffset(), c.log.FlushedOffset(), c.promise.acked, c.promise.startMin, c.promise.startMax, lastOf(c.log.Segments()))
-			}
-			return o.do()
-		}
+	o := c.next()
+	c.last = o.name
+	if c.aim == o.name && c.rand.IntN(3) == 0 {
+		c.aim = ""
+		c.disk.CutAt(c.rand.IntN(4 << c.rand.IntN(5)))
 	}
-	return nil
+	if os.Getenv("CRASH_TRACE") != "" {
+		fmt.Printf("%d %s: [%d, %d) flushed %d, promised %d, start %d to %d, segments %v\n", c.disk.Ops(), o.name, c.log.StartOffset(),
+			c.log.EndOffset(), c.log.FlushedOffset(), c.promise.acked, c.promise.startMin, c.promise.startMax, lastOf(c.log.Segments()))
+	}
+	return o.do()
 }
 
-// step is an operation of the program and how likely it is, in percent, if none before it is chosen.
+// next chooses an operation by this life's taste.
+func (c *crasher) next() step {
+	program, total := c.program(), 0
+	for _, o := range program {
+		total += c.taste[o.name]
+	}
+	at := c.rand.IntN(total)
+	for _, o := range program {
+		if at -= c.taste[o.name]; at < 0 {
+			return o
+		}
+	}
+	panic("unreachable")
+}
+
+// step is an operation of the program, and how often it comes compared with others.
 type step struct {
 	weight int
 	name   string
@@ -647,7 +657,7 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 // that one's name was on the disk after a power cut, so the log began where it had been cut, as if all before had been durable.
 func TestPowerCutWhileAYoungLogIsTruncated(t *testing.T) {
 	for seed := range crashSeeds(400) {
-		if n, err := cutEverywhere(seed, 4, "append", "truncate"); err != nil {
+		if n, err := cutEverywhere(seed, 5, "append", "truncate"); err != nil {
 			t.Logf("cut at operation %d", n)
 			reportSeed(t, seed, err)
 		}

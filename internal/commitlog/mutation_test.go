@@ -8,7 +8,7 @@ import (
 // TestEverySyncIsNeeded takes out one call of Sync, SyncDir or SyncFS after the other: the crash test must then fail. A call that
 // it does not miss is either not needed or not tested.
 func TestEverySyncIsNeeded(t *testing.T) {
-	const seeds = 1000
+	const seeds = 6000
 	for _, site := range syncSites(t) {
 		t.Run(site, func(t *testing.T) {
 			for seed := range uint64(seeds) {
