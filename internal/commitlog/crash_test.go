@@ -21,12 +21,16 @@ import (
 // The crash test runs a program of everything that a log can do over a disk whose power is cut, and compares what comes back
 // with what had been promised. Each run takes fresh seeds. More of them: CRASH_SEEDS=1000 go test -run PowerCut ./internal/commitlog
 
-// crashSeeds yields as many seeds as CRASH_SEEDS says, or the standard number, from CRASH_SEED on or from anywhere.
-func crashSeeds(standard int) iter.Seq[uint64] {
-	n, err := strconv.Atoi(os.Getenv("CRASH_SEEDS"))
-	if err != nil {
-		n = standard
+// crashSeeds is how many seeds CRASH_SEEDS asks for, or the standard number.
+func crashSeeds(standard int) int {
+	if n, err := strconv.Atoi(os.Getenv("CRASH_SEEDS")); err == nil {
+		return n
 	}
+	return standard
+}
+
+// seeds yields so many seeds, from CRASH_SEED on or from anywhere.
+func seeds(n int) iter.Seq[uint64] {
 	first, err := strconv.ParseUint(os.Getenv("CRASH_SEED"), 10, 64)
 	if err != nil {
 		first = uint64(rand.Uint32())
@@ -632,7 +636,7 @@ func reportSeed(t *testing.T, seed uint64, err error) {
 }
 
 func TestPowerCutAtRandomOperations(t *testing.T) {
-	for seed := range crashSeeds(400) {
+	for seed := range seeds(crashSeeds(400)) {
 		if err := crash(seed, 5, 60, "", randomCut); err != nil {
 			reportSeed(t, seed, err)
 		}
@@ -641,7 +645,7 @@ func TestPowerCutAtRandomOperations(t *testing.T) {
 
 // TestPowerCutAtEveryOperation runs mostly short programs: a log is in more danger while it is young, as little of it is flushed.
 func TestPowerCutAtEveryOperation(t *testing.T) {
-	for seed := range crashSeeds(200) {
+	for seed := range seeds(crashSeeds(200)) {
 		operations := 5 + int(seed%8)
 		if seed%200 == 0 {
 			operations = 50
@@ -656,7 +660,7 @@ func TestPowerCutAtEveryOperation(t *testing.T) {
 // TestPowerCutWhileAYoungLogIsTruncated: a log whose only segment was never flushed was cut, and began a segment behind. Only
 // that one's name was on the disk after a power cut, so the log began where it had been cut, as if all before had been durable.
 func TestPowerCutWhileAYoungLogIsTruncated(t *testing.T) {
-	for seed := range crashSeeds(400) {
+	for seed := range seeds(crashSeeds(400)) {
 		if n, err := cutEverywhere(seed, 5, "append", "truncate"); err != nil {
 			t.Logf("cut at operation %d", n)
 			reportSeed(t, seed, err)
