@@ -56,7 +56,7 @@ func (d *Dir) forget(tp kafka.TopicPartition) {
 
 // noteLog keeps what a log's checkpoints would say, for when it is not open any more. It needs d.mu.
 func (d *Dir) noteLog(l *Log) {
-	d.noted.recovery[l.partition] = l.FlushedOffset()
+	d.noted.recovery[l.partition] = kafka.Offset(l.settled.Load())
 	d.noted.start[l.partition] = l.StartOffset()
 	d.noted.highWatermark[l.partition] = l.HighWatermark()
 }
@@ -94,7 +94,7 @@ func (d *Dir) settled(logs []*Log) {
 // Recovery then reads no more than what was written since. Before, it makes durable what recovery will not make anew:
 // leader epochs, and the indexes of segments that are complete.
 func (d *Dir) WriteCheckpoints() error {
-	if err := d.Failed(); err != nil {
+	if err := d.SettleJournal(); err != nil {
 		return err
 	}
 	d.checkpointMu.Lock()

@@ -275,10 +275,7 @@ func (c *Compaction) endMap() error {
 		return err
 	}
 	c.groups, c.txns = groups, newCleanedTxns()
-	if c.log.FlushedOffset() < end { // only where acknowledged does not mean flushed
-		_, err = c.log.Flush()
-	}
-	return err
+	return c.log.settleFor(end)
 }
 
 // group keeps the sum of a group's segments, and of its indexes, within the topic's limits.

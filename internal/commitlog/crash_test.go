@@ -159,6 +159,7 @@ func (c *crasher) start() error {
 	if d.Meta() != p {
 		return fmt.Errorf("meta.properties say %+v", d.Meta())
 	}
+	d.SetJournal(int64(4000+c.rand.IntN(8000)), c.rand.IntN(3))
 	c.dir = d
 	if err := c.find(); err != nil {
 		return err
@@ -411,6 +412,7 @@ func (c *crasher) program() []step {
 	return []step{
 		{50, "append", c.append},
 		{14, "flush", c.flush},
+		{14, "flush small", c.flushSmall},
 		{6, "checkpoint", c.checkpoint},
 		{5, "retain", c.retain},
 		{5, "sweep", c.sweep},
@@ -464,6 +466,16 @@ func (c *crasher) flush() error {
 		return fmt.Errorf("flushed up to %d of %d", end, c.log.EndOffset())
 	}
 	c.acknowledge()
+	return nil
+}
+
+func (c *crasher) flushSmall() error {
+	if err := c.dir.FlushSmall([]*Log{c.log}); err != nil {
+		return err
+	}
+	if c.log.FlushedOffset() == c.log.EndOffset() {
+		c.acknowledge()
+	}
 	return nil
 }
 

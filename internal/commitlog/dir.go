@@ -40,6 +40,8 @@ type Dir struct {
 	unclosed bool // a log could not be closed in order
 	closed   bool
 
+	journal journal
+
 	checkpointMu sync.Mutex  // serialises writing of checkpoint files; held across it
 	onDisk       checkpoints // what the files say. Guarded by checkpointMu
 }
@@ -71,6 +73,7 @@ func OpenDir(fsys vfs.FS, path string, random func([]byte)) (*Dir, error) {
 		logs: make(map[kafka.TopicPartition]*Log), trusted: make(map[kafka.TopicPartition]bool),
 		opened:   make(map[kafka.TopicPartition]bool),
 		settling: make(map[kafka.TopicPartition]*Log),
+		journal:  journal{size: journalBytes, after: journalAfter},
 	}
 	if err := d.open(); err != nil {
 		lock.Close()
@@ -106,7 +109,7 @@ func (d *Dir) takeMarker() error {
 	name := filepath.Join(d.path, CleanShutdownFile)
 	content, err := vfs.ReadFile(d.fs, name)
 	if vfs.IsNotExist(err) {
-		return nil
+		return d.readJournal()
 	}
 	if err != nil {
 		return err
@@ -115,13 +118,11 @@ func (d *Dir) takeMarker() error {
 	if d.previousEpoch, err = ParseCleanShutdown(content); err != nil {
 		d.note("%s: %v", name, err)
 	}
-	if err := d.fs.Remove(name); err != nil {
-		return fmt.Errorf("remove clean-shutdown marker: %w", err)
+	// What a journal says that is there although the stop was clean is all in the segments.
+	if err := d.dropJournal(); err != nil {
+		return err
 	}
-	if err := d.fs.SyncDir(d.path); err != nil {
-		return fmt.Errorf("remove clean-shutdown marker: %w", err)
-	}
-	return nil
+	return d.removeDurably(name)
 }
 
 // ID is the directory's id (directory.id).
@@ -250,6 +251,7 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 		defer l.flushMu.Unlock()
 		l.swapMu.Lock() // so does compaction
 		defer l.swapMu.Unlock()
+		l.deleted = true
 		for _, s := range *l.segments.Load() {
 			s.abandon()
 		}
@@ -394,6 +396,7 @@ func (d *Dir) Close(clean bool, epoch kafka.BrokerEpoch) error {
 	if err == nil && clean {
 		err = d.leaveClean(epoch)
 	}
+	d.closeJournal()
 	if unlock := d.lock.Close(); err == nil && unlock != nil {
 		err = fmt.Errorf("unlock %s: %w", d.path, unlock)
 	}
@@ -422,6 +425,9 @@ func (d *Dir) checkClean() error {
 func (d *Dir) leaveClean(epoch kafka.BrokerEpoch) error {
 	if err := d.WriteCheckpoints(); err != nil {
 		return err
+	}
+	if err := d.dropJournal(); err != nil {
+		return d.failUnlessFull(err)
 	}
 	marker := fmt.Appendf(nil, `{"version":0,"brokerEpoch":%d}`, epoch)
 	if err := vfs.Replace(d.fs, filepath.Join(d.path, CleanShutdownFile), marker); err != nil {

@@ -27,7 +27,7 @@ func (l *Log) flush() (kafka.Offset, error) {
 		return l.FlushedOffset(), err
 	}
 	end := l.EndOffset()
-	if end <= l.FlushedOffset() {
+	if end <= kafka.Offset(l.settled.Load()) {
 		return l.FlushedOffset(), nil
 	}
 	if err := l.syncSegments(); err != nil {
@@ -36,13 +36,13 @@ func (l *Log) flush() (kafka.Offset, error) {
 	if err := l.syncNames(); err != nil {
 		return l.FlushedOffset(), l.dir.fail(err)
 	}
-	l.flushed.Store(int64(end))
+	l.setFlushed(end)
 	return end, nil
 }
 
 // syncSegments flushes the active segment and those before it that hold anything behind the flushed end.
 func (l *Log) syncSegments() error {
-	flushed, segments := l.FlushedOffset(), *l.segments.Load()
+	settled, segments := kafka.Offset(l.settled.Load()), *l.segments.Load()
 	for i := len(segments) - 1; i >= 0; i-- {
 		s := segments[i]
 		size := s.size.Load()
@@ -52,7 +52,7 @@ func (l *Log) syncSegments() error {
 			}
 			s.synced.Store(size)
 		}
-		if s.base <= flushed {
+		if s.base <= settled {
 			return nil
 		}
 	}
@@ -128,7 +128,7 @@ func (c captured) settle() {
 	}
 	c.log.metadataSynced = true
 	c.log.folderSynced.Store(c.folderVersion)
-	c.log.flushed.Store(int64(max(c.end, c.log.FlushedOffset())))
+	c.log.setFlushed(max(c.end, c.log.FlushedOffset()))
 }
 
 // syncAllFrom is from how many logs on one flush of the whole file system is cheaper than one of each file.
@@ -154,7 +154,13 @@ func (d *Dir) SyncRecovered() error {
 	if !slices.ContainsFunc(logs, func(l *Log) bool { return l.FlushedOffset() < l.EndOffset() }) && d.clean {
 		return nil
 	}
-	return d.syncAll(logs)
+	if err := d.syncAll(logs); err != nil {
+		return err
+	}
+	if err := d.keepJournal(); err != nil {
+		return d.failUnlessFull(err)
+	}
+	return d.failUnlessFull(d.dropJournal())
 }
 
 // syncAll locks the logs in the order of their names, so that two of its kind cannot wait for each other.

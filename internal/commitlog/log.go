@@ -40,6 +40,7 @@ type Log struct {
 	start         atomic.Int64
 	end           atomic.Int64
 	flushed       atomic.Int64
+	settled       atomic.Int64 // how much of flushed is durable in the segments; the rest is in the journal
 	highWatermark atomic.Int64
 	folderVersion atomic.Int64 // counts files that were made in the folder
 	transactional atomic.Bool  // there was a transaction in the log, as far as is known; most never have one
@@ -56,6 +57,7 @@ type Log struct {
 	// What is known to be durable beside the segments.
 	folderSynced   atomic.Int64 // the folderVersion; written with flushMu
 	metadataSynced bool         // partition.metadata and the folder's own name; guarded by flushMu
+	deleted        bool         // the folder is gone; guarded by flushMu
 
 	indexesUnsynced atomic.Bool // indexes or snapshots were written since the last checkpoint
 
@@ -102,6 +104,12 @@ func (l *Log) FlushedOffset() kafka.Offset { return kafka.Offset(l.flushed.Load(
 
 // HighWatermark is what NoteHighWatermark was told last, or the checkpoint says: 0 without one.
 func (l *Log) HighWatermark() kafka.Offset { return kafka.Offset(l.highWatermark.Load()) }
+
+// setFlushed tells that everything up to an offset is durable in the segments. It needs flushMu.
+func (l *Log) setFlushed(end kafka.Offset) {
+	l.settled.Store(int64(end))
+	l.flushed.Store(int64(end))
+}
 
 // NoteHighWatermark tells the log which high watermark to write into the next checkpoint.
 func (l *Log) NoteHighWatermark(hw kafka.Offset) { l.highWatermark.Store(int64(hw)) }

@@ -16,6 +16,7 @@ const (
 	RecoveryPointFile      = "recovery-point-offset-checkpoint"
 	LogStartFile           = "log-start-offset-checkpoint"
 	HighWatermarkFile      = "replication-offset-checkpoint"
+	JournalFile            = "raftsman.journal" // ours
 	CleanerFile            = "cleaner-offset-checkpoint"
 	EpochsFile             = "leader-epoch-checkpoint"
 	PartitionMetadataFile  = "partition.metadata"

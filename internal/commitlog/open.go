@@ -328,15 +328,15 @@ func (o *opening) publish() error {
 	o.epochs.truncateStart(start)
 	switch {
 	case o.fresh:
-		o.flushed.Store(int64(o.end))
+		o.setFlushed(o.end)
 		return nil
 	case o.trusted:
-		o.flushed.Store(int64(o.end))
+		o.setFlushed(o.end)
 		o.folderSynced.Store(o.folderVersion.Load())
 		o.metadataSynced = true
 		return nil
 	}
-	o.flushed.Store(int64(min(o.floor, o.end)))
+	o.setFlushed(min(o.floor, o.end))
 	o.folderVersion.Add(1)
 	return nil
 }

@@ -9,10 +9,18 @@ import (
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
-// recover reads every batch from the segment on that holds or ends at the recovery point. What does not check is the torn end: it and all
-// behind it go. Nothing acknowledged is among it, as a flush makes all before its end durable; but where it lies below the
-// recovery point, it is damage, and stays.
+// recover recovers the segments, and goes on with what the journal has.
 func (o *opening) recover() error {
+	if err := o.recoverSegments(); err != nil {
+		return err
+	}
+	return o.replay()
+}
+
+// recoverSegments reads every batch from the segment on that holds or ends at the recovery point. What does not check is the torn
+// end: it and all behind it go. Nothing acknowledged is among it, as a flush makes all before its end durable, unless the journal has
+// it; but where it lies below the recovery point, it is damage, and stays.
+func (o *opening) recoverSegments() error {
 	// A segment that ends at the recovery point may have been rolled after that was written: its indexes are not durable.
 	first := 0
 	for first+1 < len(o.list) && o.list[first+1].base < o.scanFrom {
@@ -29,7 +37,8 @@ func (o *opening) recover() error {
 	o.end = o.list[first].base
 	for i := first; i < len(o.list); i++ {
 		s := o.list[i]
-		if s.base != o.end && !o.config.Load().Compact && s.base > o.dir.cleanedOffset(o.partition) {
+		gap := s.base != o.end && !o.config.Load().Compact && s.base > o.dir.cleanedOffset(o.partition)
+		if gap || o.inFoundJournal(o.end, s.base) {
 			return o.dropFrom(i, fmt.Sprintf("offsets %d to %d are missing before", o.end, s.base))
 		}
 		o.end = s.base

@@ -66,7 +66,7 @@ func (l *Log) expired(now time.Time, highWatermark kafka.Offset) (int, error) {
 	for i, s := range segments {
 		next, size := nextBase(segments, i, end), s.size.Load()
 		last := i+1 == len(segments)
-		if next > highWatermark || last && size == 0 {
+		if next > highWatermark || last && size == 0 || l.inJournal(s.base, next) {
 			return i, nil
 		}
 		if !last && next <= l.StartOffset() {
@@ -84,6 +84,12 @@ func (l *Log) expired(now time.Time, highWatermark kafka.Offset) (int, error) {
 		excess -= size
 	}
 	return len(segments), nil
+}
+
+// inJournal tells whether some of what lies between is durable in the journal only. A segment of which that is so must stay in
+// the log until it is flushed: its file may outlive a power cut, torn, in front of others.
+func (l *Log) inJournal(from, to kafka.Offset) bool {
+	return to > kafka.Offset(l.settled.Load()) && from < l.FlushedOffset()
 }
 
 // isOld tells whether all of a segment is older than retention.ms.

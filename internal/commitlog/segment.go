@@ -38,6 +38,8 @@ type segment struct {
 	createdMs int64
 
 	synced atomic.Int64 // how much of size is known to be durable
+	// How much of size is in the journal, or was; 0 if none. Guarded by the log's flushMu.
+	journaled int64
 
 	// Of the active segment, owned by who appends.
 	sinceIndex int   // bytes since the last index entry

@@ -26,6 +26,9 @@ func (l *Log) Truncate(to kafka.Offset) error {
 	}
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	if err := l.leaveJournal(); err != nil {
+		return err
+	}
 	l.swapMu.Lock()
 	defer l.swapMu.Unlock()
 	segments := *l.segments.Load()
@@ -48,6 +51,9 @@ func (l *Log) Reset(start kafka.Offset) error {
 	}
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
+	if err := l.leaveJournal(); err != nil {
+		return err
+	}
 	l.swapMu.Lock()
 	defer l.swapMu.Unlock()
 	t := truncation{Log: l, old: *l.segments.Load(), start: start, end: start, reset: true, now: l.seen}
@@ -124,7 +130,7 @@ func (t *truncation) run() error {
 	if n := len(t.kept); n > 0 {
 		safe = t.kept[n-1].base // recovery reads it again: its indexes are not flushed
 	}
-	t.flushed.Store(int64(min(flushed, safe)))
+	t.setFlushed(min(flushed, safe))
 	if err := t.dir.lower(t.partition, safe, t.start, t.end); err != nil {
 		return err
 	}
@@ -136,7 +142,7 @@ func (t *truncation) run() error {
 	if len(t.kept) == 0 {
 		flushed = t.end
 	}
-	t.flushed.Store(int64(min(flushed, t.end)))
+	t.setFlushed(min(flushed, t.end))
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
 )
 
@@ -84,8 +85,10 @@ type flushWorker struct {
 	released []partition.Release
 }
 
-// flush makes every replica of the round durable, in the way that costs least for so many.
+// flush makes every replica of the round durable, in the way that costs least: those with little to flush together, the others
+// depending on how many they are.
 func (f *flusher) flush(round []*replica, workers []flushWorker) {
+	round = f.flushSmall(round, &workers[0])
 	switch n := len(round); {
 	case n == 0:
 	case n == 1:
@@ -111,8 +114,6 @@ func (f *flusher) flush(round []*replica, workers []flushWorker) {
 // flush makes one replica durable and tells it so. A failure is never tried again: what the kernel has dropped, a second
 // Sync would not bring back. The directory goes offline.
 func (w *flushWorker) flush(p *replica) {
-	// From here on an append puts the replica on the list again: this flush may not cover it.
-	p.queued.Store(false)
 	total := p.appended.Load()
 	end, err := p.log.Flush()
 	if err != nil {
@@ -124,11 +125,36 @@ func (w *flushWorker) flush(p *replica) {
 	w.released = p.stable(end, total, w.released)
 }
 
+// flushSmall flushes the replicas together that have little to flush, and returns the others.
+func (f *flusher) flushSmall(round []*replica, w *flushWorker) (others []*replica) {
+	if len(round) == 0 {
+		return nil
+	}
+	totals, ends, logs := make([]int64, len(round)), make([]kafka.Offset, len(round)), make([]*commitlog.Log, len(round))
+	for i, p := range round {
+		// From here on an append puts the replica on the list again: this round may not cover it. Only once in a round, or it would
+		// be in the next one twice.
+		p.queued.Store(false)
+		totals[i], ends[i], logs[i] = p.appended.Load(), p.log.EndOffset(), p.log
+	}
+	if err := f.d.disk.FlushSmall(logs); err != nil {
+		f.d.fail("flush of the journal", err)
+		return nil
+	}
+	for i, p := range round {
+		if end := p.log.FlushedOffset(); end >= ends[i] {
+			w.released = p.stable(end, totals[i], w.released)
+		} else {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
 // flushAll makes the whole round durable at once.
 func (f *flusher) flushAll(round []*replica, w *flushWorker) {
 	totals, logs := make([]int64, len(round)), make([]*commitlog.Log, len(round))
 	for i, p := range round {
-		p.queued.Store(false)
 		totals[i], logs[i] = p.appended.Load(), p.log
 	}
 	if err := f.d.disk.Flush(logs); err != nil {

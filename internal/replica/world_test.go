@@ -224,6 +224,7 @@ func (w *world) start() {
 		if err != nil {
 			w.Fatal(err)
 		}
+		d.SetJournal(32<<10, 0)
 		dirs = append(dirs, d)
 	}
 	w.m = New(Options{

@@ -1,0 +1,283 @@
+package commitlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"syscall"
+	"testing"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/vfs"
+	"github.com/raftsman/raftsman/internal/vfs/faultfs"
+)
+
+const journalTestLogs = 5
+
+func journalTopic(i int) (kafka.TopicPartition, kafka.TopicID) {
+	return kafka.TopicPartition{Topic: fmt.Sprint("topic", i), Partition: int32(i)}, kafka.TopicID{0: byte(i + 1), 6: 0x40, 8: 0x80}
+}
+
+// openJournaled opens a directory with several logs, each of which has been flushed, and a small journal.
+func openJournaled(t testing.TB, fs vfs.FS, size int64) (*Dir, []*Log) {
+	t.Helper()
+	d := openDir(t, fs)
+	d.SetJournal(size, 0)
+	logs := make([]*Log, journalTestLogs)
+	for i := range logs {
+		tp, id := journalTopic(i)
+		l, err := d.Open(tp, id, DefaultConfig(), testStart)
+		if vfs.IsNotExist(err) {
+			l, err = d.Create(tp, id, DefaultConfig(), testStart)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs[i] = l
+	}
+	if err := d.SyncRecovered(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range logs {
+		if l.EndOffset() == 0 {
+			fill(t, l, 1, 0)
+			flush(t, l)
+		}
+	}
+	return d, logs
+}
+
+func flushSmall(t testing.TB, d *Dir, logs []*Log) (others []*Log) {
+	t.Helper()
+	if err := d.FlushSmall(logs); err != nil {
+		t.Fatal(err)
+	}
+	return unflushed(logs)
+}
+
+func unflushed(logs []*Log) []*Log {
+	return slices.DeleteFunc(slices.Clone(logs), func(l *Log) bool { return l.FlushedOffset() == l.EndOffset() })
+}
+
+func TestManyLogsAreFlushedWithOneSync(t *testing.T) {
+	fs := faultfs.Inject(vfs.NewMemory())
+	format(t, fs)
+	d, logs := openJournaled(t, fs, 64<<10)
+	fill(t, logs[0], 1, 0)
+	flushSmall(t, d, logs[:1]) // makes the journal
+	for _, l := range logs {
+		fill(t, l, 2, 0)
+	}
+	appendBatch(t, logs[4], batch(1000, 1), 0) // too much for the journal
+	before := fs.Count(faultfs.OpAnySync)
+	if others := flushSmall(t, d, logs); !slices.Equal(others, logs[4:]) {
+		t.Errorf("left to Flush: %d logs, want the last one", len(others))
+	}
+	if n := fs.Count(faultfs.OpAnySync) - before; n != 1 {
+		t.Errorf("%d calls of Sync, want 1", n)
+	}
+	flush(t, logs[4])
+	if err := d.WriteCheckpoints(); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range logs {
+		if got := kafka.Offset(l.settled.Load()); got != l.EndOffset() {
+			t.Errorf("%s is in its segments up to %d of %d after a checkpoint", l.Partition(), got, l.EndOffset())
+		}
+	}
+}
+
+// TestJournalOfManyLogsSurvivesPowerCuts appends to logs and flushes some of them, in the one way or the other, until the power is
+// cut.
+func TestJournalOfManyLogsSurvivesPowerCuts(t *testing.T) {
+	replayed := 0
+	for seed := range uint64(crashSeeds(150)) {
+		r, disk := rand.New(rand.NewPCG(seed, 3)), faultfs.NewDisk(seed)
+		format(t, disk)
+		var acked [journalTestLogs][]byte
+		for range 4 {
+			d, logs := openJournaled(t, disk, 9000)
+			for _, note := range d.Notes() {
+				if bytes.Contains([]byte(note), []byte("from the journal")) {
+					replayed++
+				}
+			}
+			for i, l := range logs {
+				got := bytesOf(t, l)
+				if !bytes.HasPrefix(got, acked[i]) {
+					t.Fatalf("seed %d: %s has %d bytes which do not begin with the %d that were acknowledged", seed, l.Partition(), len(got), len(acked[i]))
+				}
+				acked[i] = got
+			}
+			disk.CutAt(r.IntN(150))
+			for runJournalStep(t, r, d, logs, &acked) {
+			}
+			disk.Restart()
+		}
+	}
+	if replayed == 0 {
+		t.Error("nothing was ever taken from the journal")
+	}
+}
+
+// runJournalStep returns false when the power is cut.
+func runJournalStep(t *testing.T, r *rand.Rand, d *Dir, logs []*Log, acked *[journalTestLogs][]byte) bool {
+	i := r.IntN(len(logs))
+	var err error
+	flushed := logs[i : i+1]
+	switch r.IntN(8) {
+	case 0:
+		_, err = logs[i].Flush()
+	case 1:
+		err = d.WriteCheckpoints()
+		flushed = nil
+	case 2, 3:
+		flushed = logs[:1+i]
+		err = d.FlushSmall(flushed)
+		others := unflushed(flushed)
+		flushed = slices.DeleteFunc(slices.Clone(flushed), func(l *Log) bool { return slices.Contains(others, l) })
+	default:
+		_, err = logs[i].Append(batch(1+r.IntN(9), testStart.UnixMilli()), 0, testStart)
+		flushed = nil
+	}
+	if errors.Is(err, faultfs.ErrPowerCut) {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range flushed {
+		acked[slices.Index(logs, l)] = bytesOf(t, l)
+	}
+	return true
+}
+
+// bytesOf returns all batches of a log; of one whose disk is off what it had.
+func bytesOf(t testing.TB, l *Log) []byte {
+	t.Helper()
+	var all []byte
+	for b, err := range l.Batches(l.StartOffset()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, b...)
+	}
+	return all
+}
+
+// TestLogThatWasWrittenByAnotherBrokerWins: after a power cut another broker, that knows nothing of the journal, has appended.
+func TestLogThatWasWrittenByAnotherBrokerWins(t *testing.T) {
+	for name, theirs := range map[string]record.Batch{"as long": batch(3, 1), "shorter": batch(1, 1)} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMemory()
+			format(t, fs)
+			d, logs := openJournaled(t, fs, 64<<10)
+			l := logs[0]
+			durable := bytesOf(t, l)
+			for range 3 {
+				fill(t, l, 1, 0)
+				flushSmall(t, d, logs)
+			}
+			journal, err := vfs.ReadFile(fs, d.journalName())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(l.Truncate(3), d.Close(false, 0)); err != nil { // what the power cut took
+				t.Fatal(err)
+			}
+			d, logs = openJournaled(t, fs, 64<<10)
+			appendBatch(t, logs[0], theirs, 1)
+			flush(t, logs[0])
+			want := bytesOf(t, logs[0])
+			if err := errors.Join(d.Close(false, 0), vfs.WriteFile(fs, d.journalName(), journal)); err != nil {
+				t.Fatal(err)
+			}
+			_, logs = openJournaled(t, fs, 64<<10)
+			if got := bytesOf(t, logs[0]); !bytes.Equal(got, want) || !bytes.HasPrefix(got, durable) {
+				t.Errorf("the log has %d bytes, want the %d that the other broker left", len(got), len(want))
+			}
+		})
+	}
+}
+
+func TestFailedSyncOfTheJournalFailsTheDirectory(t *testing.T) {
+	fs := faultfs.Inject(vfs.NewMemory())
+	format(t, fs)
+	d, logs := openJournaled(t, fs, 64<<10)
+	flushSmall(t, d, logs)
+	fill(t, logs[0], 1, 0)
+	fs.Add(faultfs.Rule{Op: faultfs.OpSync, Err: errIO})
+	wantError(t, d.FlushSmall(logs), ErrDiskFailed)
+	fs.Reset()
+	wantError(t, d.FlushSmall(logs), ErrDiskFailed)
+	if got, end := logs[0].FlushedOffset(), logs[0].EndOffset(); got == end {
+		t.Errorf("flushed to %d although the flush failed", got)
+	}
+}
+
+func TestFullDiskMakesDoWithoutAJournal(t *testing.T) {
+	fs := faultfs.Inject(vfs.NewMemory())
+	format(t, fs)
+	d, logs := openJournaled(t, fs, 64<<10)
+	for _, l := range logs {
+		fill(t, l, 1, 0)
+	}
+	fs.Add(faultfs.Rule{Op: faultfs.OpWrite, Err: fmt.Errorf("injected: %w", syscall.ENOSPC)})
+	if others := flushSmall(t, d, logs); len(others) != len(logs) {
+		t.Errorf("%d logs are left to Flush, want all", len(others))
+	}
+	fs.Reset()
+	fill(t, logs[0], 1, 0)
+	flushSmall(t, d, logs)
+	flush(t, logs[0])
+}
+
+// TestGapThatTheJournalFillsIsNoCompaction: in a compacted log offsets may be missing between segments. But those that the journal
+// has were lost with the power.
+func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {
+	fs := vfs.NewMemory()
+	format(t, fs)
+	d := openDir(t, fs)
+	d.SetJournal(64<<10, 0)
+	c := smallConfig()
+	c.Compact = true
+	l, err := d.Create(testTopic, testID, c, testStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, l, 1, 0)
+	flush(t, l)
+	kept := l.Size()
+	fill(t, l, 1, 0)
+	flushSmall(t, d, []*Log{l})
+	acked := bytesOf(t, l)
+	for len(l.Segments()) == 1 {
+		fill(t, l, 1, 0)
+	}
+	name := l.active().name(logSuffix)
+	first := (*l.segments.Load())[0].name(logSuffix)
+	if err := d.Close(false, 0); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fs.Open(first, os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Truncate(kept), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	l, err = openDir(t, fs).Open(testTopic, testID, c, testStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bytesOf(t, l); !bytes.Equal(got, acked) {
+		t.Errorf("%d bytes came back, want the %d that were acknowledged", len(got), len(acked))
+	}
+	if _, err := fs.Stat(name); !vfs.IsNotExist(err) {
+		t.Errorf("%s, behind the gap, is still there: %v", name, err)
+	}
+}

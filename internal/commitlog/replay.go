@@ -1,0 +1,71 @@
+package commitlog
+
+import (
+	"fmt"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
+)
+
+// replay writes into the last segment what the journal holds behind the end of what recovery found in the segments. Only what
+// continues the log is taken, and nothing of an older epoch than the last one there: another broker may have written since.
+func (o *opening) replay() error {
+	before := o.end
+	for _, e := range o.found() {
+		from, left := e.from, e.batches
+		for len(left) > 0 {
+			b, rest, err := record.Split(left)
+			if err != nil || b.Check() != nil {
+				return o.dir.fail(&CorruptError{File: o.dir.journalName(), Reason: fmt.Sprintf("an entry of %s is not made of batches", o.partition)})
+			}
+			if b.NextOffset() > o.end {
+				if from > o.end || b.BaseOffset() < o.end || b.LeaderEpoch() < o.epochs.latest() {
+					return nil
+				}
+				if err := o.replayBatch(b); err != nil {
+					return err
+				}
+			}
+			from, left = b.NextOffset(), rest
+		}
+	}
+	if o.end > before {
+		o.dir.note("%s: offsets %d to %d were taken from the journal", o.partition, before, o.end-1)
+	}
+	return nil
+}
+
+// inFoundJournal tells whether the journal has some of what lies between. Then it is missing from the segments, and was not taken
+// away by compaction.
+func (o *opening) inFoundJournal(from, to kafka.Offset) bool {
+	for _, e := range o.found() {
+		for left := e.batches; len(left) > 0; {
+			b, rest, err := record.Split(left)
+			if err != nil {
+				return false // replay tells
+			}
+			if b.NextOffset() > from && b.BaseOffset() < to {
+				return true
+			}
+			left = rest
+		}
+	}
+	return false
+}
+
+func (o *opening) found() []journalEntry {
+	o.dir.mu.Lock()
+	defer o.dir.mu.Unlock()
+	return o.dir.journal.found[journaled{o.topicID, o.partition.Partition}]
+}
+
+func (o *opening) replayBatch(b record.Batch) error {
+	s := o.list[len(o.list)-1]
+	position := s.size.Load()
+	if err := s.write(b, position); err != nil {
+		return o.dir.failUnlessFull(err)
+	}
+	o.noteBatch(s, b, position)
+	s.size.Store(position + int64(len(b)))
+	return nil
+}
