@@ -162,10 +162,10 @@ func (p *replica) stable(end kafka.Offset, total int64, scratch []partition.Rele
 	if moved {
 		p.dir.unsaved.Store(true)
 	}
+	answerReleased(scratch)
 	if moved || grown {
 		p.wakeReaders()
 	}
-	answerReleased(scratch)
 	clear(scratch)
 	return scratch[:0]
 }
