@@ -28,6 +28,7 @@ func (a *API) describeLogDirs(c call) {
 func logDirRow(usage *replica.DirUsage, asked []kmsg.DescribeLogDirsRequestTopic) kmsg.DescribeLogDirsResponseDir {
 	row := kmsg.NewDescribeLogDirsResponseDir()
 	row.Dir, row.TotalBytes, row.UsableBytes = usage.Path, usage.Total, usage.Usable
+	row.IsCordoned = usage.Cordoned
 	code, _ := kafka.Answer(usage.Err)
 	row.ErrorCode = int16(code)
 	for _, p := range usage.Partitions {
@@ -40,7 +41,7 @@ func logDirRow(usage *replica.DirUsage, asked []kmsg.DescribeLogDirsRequestTopic
 			row.Topics = append(row.Topics, topic)
 		}
 		part := kmsg.NewDescribeLogDirsResponseDirTopicPartition()
-		part.Partition, part.Size = p.Partition, p.Bytes
+		part.Partition, part.Size, part.OffsetLag, part.IsFuture = p.Partition, p.Bytes, p.Lag, p.Future
 		topic := &row.Topics[len(row.Topics)-1]
 		topic.Partitions = append(topic.Partitions, part)
 	}

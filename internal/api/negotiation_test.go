@@ -61,7 +61,7 @@ var kafkaKeys = []keyRow{
 	{kmsg.DeleteACLs, 1, 3, comesWithSecurity},
 	{kmsg.DescribeConfigs, 1, 4, ""},
 	{kmsg.AlterConfigs, 0, 2, ""},
-	{kmsg.AlterReplicaLogDirs, 1, 2, comesWithAPI},
+	{kmsg.AlterReplicaLogDirs, 1, 2, ""},
 	{kmsg.DescribeLogDirs, 1, 5, ""},
 	{kmsg.SASLAuthenticate, 0, 2, comesWithSecurity},
 	{kmsg.CreatePartitions, 0, 3, ""},

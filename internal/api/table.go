@@ -26,6 +26,7 @@ var table = []entry{
 	{key: kmsg.OffsetForLeaderEpoch, min: 2, max: 4, handle: (*API).offsetForLeaderEpoch},
 	{key: kmsg.DescribeConfigs, min: 1, max: 4, handle: (*API).describeConfigs},
 	{key: kmsg.AlterConfigs, min: 0, max: 2, handle: (*API).alterConfigs},
+	{key: kmsg.AlterReplicaLogDirs, min: 1, max: 2, handle: (*API).alterReplicaLogDirs},
 	{key: kmsg.DescribeLogDirs, min: 1, max: 5, handle: (*API).describeLogDirs},
 	{key: kmsg.CreatePartitions, min: 0, max: 3, handle: (*API).createPartitions},
 	{key: kmsg.DeleteGroups, min: 0, max: 3, handle: (*API).deleteGroups},

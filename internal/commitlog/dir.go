@@ -245,7 +245,9 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	d.forget(tp)
 	d.mu.Unlock()
 	doomed := doomedFolder{path: filepath.Join(d.path, asideFolder(tp, kafka.NewUUID(d.random), folderDeleteSuffix))}
+	folder := filepath.Join(d.path, tp.String())
 	if l != nil {
+		folder = l.folder // also of a future replica
 		l.closed.Store(true)
 		l.flushMu.Lock() // a flush that runs ends before the files are renamed
 		defer l.flushMu.Unlock()
@@ -259,7 +261,7 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	}
 	d.checkpointMu.Lock() // so does a checkpoint
 	defer d.checkpointMu.Unlock()
-	err := d.fs.Rename(filepath.Join(d.path, tp.String()), doomed.path)
+	err := d.fs.Rename(folder, doomed.path)
 	if vfs.IsNotExist(err) {
 		return nil
 	}

@@ -39,6 +39,10 @@ func (d *Dir) Create(tp kafka.TopicPartition, id kafka.TopicID, c Config, now ti
 // is torn at the end is cut off, indexes, leader epochs and producers are made anew. The error is a *CorruptError if bytes are
 // damaged that had been flushed: then nothing is changed. After the last Open comes SyncRecovered.
 func (d *Dir) Open(tp kafka.TopicPartition, id kafka.TopicID, c Config, now time.Time) (*Log, error) {
+	return d.openFolder(tp.String(), tp, id, c, now)
+}
+
+func (d *Dir) openFolder(folder string, tp kafka.TopicPartition, id kafka.TopicID, c Config, now time.Time) (*Log, error) {
 	if err := d.Failed(); err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func (d *Dir) Open(tp kafka.TopicPartition, id kafka.TopicID, c Config, now time
 		return nil, err
 	}
 	l := &Log{
-		dir: d, fs: d.fs, partition: tp, topicID: id, folder: filepath.Join(d.path, tp.String()),
+		dir: d, fs: d.fs, partition: tp, topicID: id, folder: filepath.Join(d.path, folder),
 		producers: producer.New(c.MaxProducers), seen: now,
 	}
 	l.config.Store(&c)

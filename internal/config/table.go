@@ -268,7 +268,7 @@ var table = []Key{
 	{Scope: ScopeBroker, Name: "remote.log.storage.manager.class.path", Type: String, DefaultState: DefaultNull, Importance: Medium},
 	{Scope: ScopeBroker, Name: "remote.log.storage.manager.impl.prefix", Type: String, DefaultState: DefaultValue, Default: "rsm.config.", check: check{kind: nonEmpty}, Valid: "non-empty string", Importance: Medium},
 	{Scope: ScopeBroker, Name: "remote.log.storage.system.enable", Type: Boolean, DefaultState: DefaultValue, Default: "false", Importance: Medium},
-	{Scope: ScopeBroker, Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, DefaultState: DefaultValue, Default: "9223372036854775807", check: check{kind: atLeast, min: 0}, Valid: "[0,...]", Importance: Medium, Mode: ClusterWide, DynamicOnly: true},
+	{Scope: ScopeBroker, Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, DefaultState: DefaultValue, Default: "9223372036854775807", check: check{kind: atLeast, min: 0}, Valid: "[0,...]", Importance: Medium, Mode: ClusterWide, DynamicOnly: true, Effect: Acts, Doc: "How many bytes a second moves of partitions between log directories may copy."},
 	{Scope: ScopeBroker, Name: "replica.fetch.backoff.ms", Type: Int, DefaultState: DefaultValue, Default: "1000", check: check{kind: atLeast, min: 0}, Valid: "[0,...]", Importance: Medium},
 	{Scope: ScopeBroker, Name: "replica.fetch.max.bytes", Type: Int, DefaultState: DefaultValue, Default: "1048576", check: check{kind: atLeast, min: 0}, Valid: "[0,...]", Importance: Medium},
 	{Scope: ScopeBroker, Name: "replica.fetch.min.bytes", Type: Int, DefaultState: DefaultValue, Default: "1", Importance: High},

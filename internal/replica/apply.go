@@ -32,13 +32,14 @@ func (m *Manager) Apply(old, now *meta.Image) {
 	if m.closed {
 		return
 	}
-	m.look()
+	m.look(now)
 	if b, ok := now.Broker(m.node); ok {
 		m.brokerEpoch = b.Epoch
 	}
 	brokersChanged := m.settings.update(now, m.node)
 	if brokersChanged {
 		m.cordon(m.settings.cordoned())
+		m.moves.rate.Store(m.settings.moveRate())
 	}
 	next := change{m: m, image: now}
 	for t := range meta.TopicChanges(old, now) {
@@ -60,6 +61,7 @@ func (m *Manager) Apply(old, now *meta.Image) {
 	m.flushRecovered()
 	next.lead()
 	next.publish()
+	next.resumeMoves()
 }
 
 // change is one Apply on its way.
@@ -188,6 +190,7 @@ func (c *change) delete() {
 // lead takes over the leaderships of topics that are new or have changed.
 func (c *change) lead() {
 	for _, t := range c.touched {
+		c.m.noteAssigned(t)
 		for i, p := range t.replicas {
 			if p == nil || p.log == nil {
 				continue
@@ -251,24 +254,41 @@ func (p *replica) open(at placement) {
 }
 
 // look lists, once, what is on the disks.
-func (m *Manager) look() {
+func (m *Manager) look(image *meta.Image) {
 	if m.found != nil {
 		return
 	}
-	m.found = map[kafka.TopicPartition]foundLog{}
+	m.found, m.futures = map[kafka.TopicPartition]foundLog{}, map[kafka.TopicPartition]*logDir{}
 	for _, d := range m.dirs {
-		list, err := d.disk.Partitions()
-		if err != nil {
+		if err := m.lookInto(d, image); err != nil {
 			d.fail("list its partitions", err)
-			continue
-		}
-		for _, f := range list {
-			if f.Topic == meta.ClusterMetadataTopic {
-				continue // the quorum's
-			}
-			m.found[f.TopicPartition] = foundLog{d, f.TopicID}
 		}
 	}
+}
+
+func (m *Manager) lookInto(d *logDir, image *meta.Image) error {
+	list, err := d.disk.Partitions()
+	if err != nil {
+		return err
+	}
+	for _, f := range list {
+		if f.Topic == meta.ClusterMetadataTopic {
+			continue // the quorum's
+		}
+		if other, twice := m.found[f.TopicPartition]; twice && m.assigned(f.TopicPartition, image) != d.disk.ID() {
+			m.setAside(d, f.TopicPartition, "it has moved to "+other.dir.disk.Path())
+			continue
+		} else if twice {
+			m.setAside(other.dir, f.TopicPartition, "it has moved to "+d.disk.Path())
+		}
+		m.found[f.TopicPartition] = foundLog{d, f.TopicID}
+	}
+	futures, err := d.disk.Futures()
+	for _, tp := range futures {
+		m.futures[tp] = d
+		err = errors.Join(err, d.disk.DropFuture(tp))
+	}
+	return err
 }
 
 // setStraysAside renames the folders that belong to no partition of this node, as Kafka does: a topic was deleted just before
@@ -280,19 +300,24 @@ func (m *Manager) setStraysAside() {
 		if d.failed() {
 			continue
 		}
-		folder, err := d.disk.SetAside(tp)
-		switch {
-		case err == nil:
+		if m.setAside(d, tp, "it belongs to no topic that this node has") {
 			delete(m.found, tp)
-			m.log.Warn("a partition's folder belongs to no topic that this node has; it is set aside and may be removed",
-				"directory", d.disk.Path(), "folder", tp.String(), "now", folder)
-		case errors.Is(err, commitlog.ErrDiskFailed):
-			d.fail("set "+tp.String()+" aside", err)
-		default:
-			m.log.Error("a partition's folder belongs to no topic that this node has, and can't be renamed; it is left alone",
-				"directory", d.disk.Path(), "folder", tp.String(), "error", err)
 		}
 	}
+}
+
+// setAside renames a partition's folder such that nobody opens it, if it can.
+func (m *Manager) setAside(d *logDir, tp kafka.TopicPartition, why string) bool {
+	folder, err := d.disk.SetAside(tp)
+	switch {
+	case err == nil:
+		m.log.Warn("a partition's folder is set aside and may be removed: "+why, "directory", d.disk.Path(), "folder", tp.String(), "now", folder)
+	case errors.Is(err, commitlog.ErrDiskFailed):
+		d.fail("set "+tp.String()+" aside", err)
+	default:
+		m.log.Error("a partition's folder can't be renamed and is left alone: "+why, "directory", d.disk.Path(), "folder", tp.String(), "error", err)
+	}
+	return err == nil
 }
 
 func compareNames(a, b kafka.TopicPartition) int {
@@ -322,6 +347,9 @@ func (m *Manager) flushRecovered() {
 func (p *replica) remove() {
 	p.refuse(kafka.UnknownTopicOrPartition)
 	p.dir.count.Add(-1)
+	if mv := p.m.moves.of(p); mv != nil {
+		p.m.moves.abandon(mv, errMoveOver)
+	}
 	// Nothing takes the lock for a change any more, now that the partition refuses.
 	p.dir.remove(p.tp)
 }

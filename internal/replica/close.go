@@ -14,6 +14,7 @@ import (
 // Stop refuses everything from now on and answers parked fetches at once, with NOT_LEADER_OR_FOLLOWER, so that clients look
 // for another broker. Produces that were appended are still answered when they are durable.
 func (m *Manager) Stop() {
+	m.moves.paused.Store(true)
 	m.applyMu.Lock()
 	m.closed = true
 	m.applyMu.Unlock()
@@ -27,6 +28,7 @@ func (m *Manager) Stop() {
 // start, which recovers. Close is called once.
 func (m *Manager) Close(ctx context.Context) error {
 	m.Stop()
+	m.moves.close()
 	m.background.close()
 	all := m.replicas()
 	for _, p := range all {

@@ -58,7 +58,7 @@ func (d *logDir) fail(doing string, cause error) {
 	for _, p := range d.m.replicas() {
 		if p.dir == d {
 			p.refuse(kafka.KafkaStorageError)
-			d.m.addReport(p)
+			d.m.addReport(p, d)
 		}
 	}
 	d.m.reportDirs()

@@ -5,6 +5,7 @@ package replica
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,7 +54,9 @@ type Manager struct {
 	closed      bool
 	brokerEpoch kafka.BrokerEpoch
 
-	report dirReport
+	report  dirReport
+	moves   moves
+	futures map[kafka.TopicPartition]*logDir // moves that a restart cut short: where to
 
 	background background
 }
@@ -96,6 +99,7 @@ func New(o Options) *Manager {
 	}
 	m.expiry.m = m
 	m.settings.broker = o.Broker
+	m.moves.start(m)
 	m.background.start(m)
 	return m
 }
@@ -136,6 +140,15 @@ func (t *table) named(name string) *topic {
 func (t *table) add(new *topic) {
 	t.byName.Store(new.name, new)
 	t.byID.Store(new.id, new)
+}
+
+// replace puts one replica in the place of another. Apply's lock is held.
+func (t *table) replace(p, next *replica) {
+	was := t.named(p.tp.Topic)
+	now := *was
+	now.replicas = slices.Clone(was.replicas)
+	now.replicas[p.tp.Partition] = next
+	t.add(&now)
 }
 
 // remove forgets a topic, unless another one has taken its place.

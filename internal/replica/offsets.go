@@ -2,6 +2,7 @@ package replica
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -181,20 +182,23 @@ type DirUsage struct {
 	ID            kafka.UUID
 	Err           error // not nil when it is offline
 	Total, Usable int64 // bytes of its file system; -1 when not known
+	Cordoned      bool  // it takes no new partitions
 	Partitions    []PartitionUsage
 }
 
 // PartitionUsage is the space of one partition.
 type PartitionUsage struct {
 	kafka.TopicPartition
-	Bytes int64
+	Bytes  int64
+	Lag    int64 // by how many offsets a future replica is behind
+	Future bool  // the copy that is being made as the partition moves here
 }
 
 // Usage returns what each log directory holds, partitions in the order of their names.
 func (m *Manager) Usage() []DirUsage {
 	usage := make([]DirUsage, len(m.dirs))
 	for i, d := range m.dirs {
-		usage[i] = DirUsage{Path: d.disk.Path(), ID: d.disk.ID(), Total: -1, Usable: -1}
+		usage[i] = DirUsage{Path: d.disk.Path(), ID: d.disk.ID(), Total: -1, Usable: -1, Cordoned: d.shut.Load()}
 		if d.failed() {
 			usage[i].Err = fmt.Errorf("log directory %s: %w", d.disk.Path(), kafka.KafkaStorageError)
 			continue
@@ -203,12 +207,26 @@ func (m *Manager) Usage() []DirUsage {
 			usage[i].Total, usage[i].Usable = total, usable
 		}
 	}
+	add := func(dir *logDir, p PartitionUsage) {
+		if i := slices.Index(m.dirs, dir); usage[i].Err == nil {
+			usage[i].Partitions = append(usage[i].Partitions, p)
+		}
+	}
+	moving := m.moves.futures()
 	for _, p := range m.replicas() {
-		for i, d := range m.dirs {
-			if p.dir == d && p.log != nil && usage[i].Err == nil {
-				usage[i].Partitions = append(usage[i].Partitions, PartitionUsage{p.tp, p.log.Size()})
-			}
+		if p.log == nil {
+			continue
+		}
+		add(p.dir, PartitionUsage{TopicPartition: p.tp, Bytes: p.log.Size()})
+		if future, ok := moving[p]; ok {
+			lag := max(int64(p.log.EndOffset()-future.EndOffset()), 0)
+			add(p.m.dirOf(future), PartitionUsage{TopicPartition: p.tp, Bytes: future.Size(), Lag: lag, Future: true})
 		}
 	}
 	return usage
+}
+
+// dirOf returns the log directory that holds a log.
+func (m *Manager) dirOf(l *commitlog.Log) *logDir {
+	return m.dirs[slices.IndexFunc(m.dirs, func(d *logDir) bool { return d.disk == l.Dir() })]
 }

@@ -87,15 +87,15 @@ func (m *Manager) reportPlace(p *replica, image *meta.Image) {
 	if is := m.assigned(p.tp, image); is == p.dir.disk.ID() || len(m.dirs) == 1 && !meta.NamesDir(is) {
 		return
 	}
-	m.addReport(p)
+	m.addReport(p, p.dir)
 	m.tellReport()
 }
 
-// addReport notes where a partition is.
-func (m *Manager) addReport(p *replica) {
+// addReport notes where a partition is, or will be.
+func (m *Manager) addReport(p *replica, d *logDir) {
 	m.report.mu.Lock()
 	defer m.report.mu.Unlock()
-	m.report.places = append(m.report.places, meta.ReplicaDir{Topic: p.id, Partition: p.tp.Partition, Dir: p.dir.disk.ID()})
+	m.report.places = append(m.report.places, meta.ReplicaDir{Topic: p.id, Partition: p.tp.Partition, Dir: d.disk.ID()})
 }
 
 // reportDirs notes that the state of directories has changed.

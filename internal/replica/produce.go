@@ -55,7 +55,12 @@ func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 		p, err := m.find(part.TopicID, part.Topic, part.Partition)
 		if err == nil {
 			var parked bool
-			if parked, err = p.produce(op, i, req, part.Records); parked {
+			parked, err = p.produce(op, i, req, part.Records)
+			if next := p.successor(err); next != nil {
+				p = next
+				parked, err = p.produce(op, i, req, part.Records)
+			}
+			if parked {
 				continue
 			}
 		}

@@ -21,6 +21,8 @@ type replica struct {
 	id  kafka.TopicID
 
 	settings atomic.Pointer[settings]
+	assigned atomic.Pointer[kafka.UUID] // the directory that the metadata names
+	moved    atomic.Bool                // another replica, in another directory, has taken its place
 
 	mu   sync.Mutex // guards core and every change to log; held for memory and one write
 	core *partition.Leader

@@ -41,6 +41,11 @@ func (c *settingsCache) cordoned() []string {
 	return c.broker.With(config.Dynamic{Node: c.dynamic}).CordonedLogDirs()
 }
 
+// moveRate is how many bytes a second moves between log directories may copy.
+func (c *settingsCache) moveRate() int64 {
+	return c.broker.With(config.Dynamic{Node: c.dynamic}).Int64("replica.alter.log.dirs.io.max.bytes.per.second")
+}
+
 // of returns the settings of a topic that sets overrides itself.
 func (c *settingsCache) of(overrides map[string]string) *settings {
 	if len(overrides) == 0 {
