@@ -53,6 +53,8 @@ var packages = map[string]struct {
 	"broker":                   {'r', []string{"internal/*"}},
 	"brokertest":               {'r', []string{"internal/*", "broker"}},
 	"cmd/raftsman":             {'r', []string{"internal/*", "broker"}},
+
+	"internal/commitlog/verify": {'e', []string{"internal/kafka", "internal/record", "internal/producer", "internal/vfs", "internal/commitlog", "internal/commitlog/dump"}},
 }
 
 // kmsgIn are the packages that may know the wire codec's types.

@@ -199,7 +199,7 @@ func (d *Dir) Partitions() ([]Found, error) {
 		if !e.Dir {
 			continue
 		}
-		tp, ok := parseFolder(e.Name)
+		tp, ok := ParseFolder(e.Name)
 		if !ok {
 			if _, suffix := cutFolderSuffix(e.Name); suffix == "" {
 				d.note("%s is not the folder of a partition", filepath.Join(d.path, e.Name))

@@ -52,8 +52,8 @@ func parseOffsetName(name, suffix string) (kafka.Offset, bool) {
 	return kafka.Offset(n), err == nil
 }
 
-// parseFolder reads topic and partition from the name of a partition's folder.
-func parseFolder(name string) (kafka.TopicPartition, bool) {
+// ParseFolder reads topic and partition from the name of a partition's folder.
+func ParseFolder(name string) (kafka.TopicPartition, bool) {
 	dash := strings.LastIndexByte(name, '-')
 	if dash <= 0 {
 		return kafka.TopicPartition{}, false

@@ -53,9 +53,9 @@ const (
 var ErrUnknown = errors.New("not a file of a log directory: want .log, .index, .timeindex, .txnindex, .snapshot, .checkpoint, " +
 	"leader-epoch-checkpoint, partition.metadata, meta.properties, quorum-state or one of the *-offset-checkpoint files")
 
-// kindOf tells the kind by the name, and the offset that the name begins with. Files about to be removed or put in place are
+// KindOf tells the kind by the name, and the offset that the name begins with. Files about to be removed or put in place are
 // what they were or will be.
-func kindOf(name string) (Kind, kafka.Offset, error) {
+func KindOf(name string) (Kind, kafka.Offset, error) {
 	base := filepath.Base(name)
 	for _, suffix := range []string{".deleted", ".cleaned", ".swap", ".tmp", ".part"} {
 		base = strings.TrimSuffix(base, suffix)
@@ -94,7 +94,7 @@ func kindOf(name string) (Kind, kafka.Offset, error) {
 
 // Entries are what a file says. After an error nothing more comes: what could be read was yielded before.
 func Entries(fs vfs.FS, name string, o Options) (Kind, iter.Seq2[Entry, error], error) {
-	kind, base, err := kindOf(name)
+	kind, base, err := KindOf(name)
 	if err != nil {
 		return "", nil, err
 	}
