@@ -17,7 +17,7 @@ import (
 )
 
 func logCommand(a *app) *cobra.Command {
-	return family("log", "Look into the files of a log directory", logDumpCommand(a), logVerifyCommand(a))
+	return family("log", "Look into the files of a log directory", logDumpCommand(a), logVerifyCommand(a), logStatsCommand(a))
 }
 
 func logDumpCommand(a *app) *cobra.Command {
