@@ -118,15 +118,16 @@ func (d *Dir) WriteCheckpoints() error {
 	return nil
 }
 
-// writeCheckpoints needs checkpointMu.
+// writeCheckpoints writes what was lowered. It needs checkpointMu. Recovery points come first: a log that begins earlier than
+// before shows batches whose epochs are not in its file, and only recovery finds them again.
 func (d *Dir) writeCheckpoints(c checkpoints) error {
+	if err := d.writeOffsets(RecoveryPointFile, c.recovery, &d.onDisk.recovery); err != nil {
+		return err
+	}
 	if err := d.writeStarts(c); err != nil {
 		return err
 	}
-	if err := d.writeOffsets(CleanerFile, c.cleaned, &d.onDisk.cleaned); err != nil {
-		return err
-	}
-	return d.writeOffsets(RecoveryPointFile, c.recovery, &d.onDisk.recovery)
+	return d.writeOffsets(CleanerFile, c.cleaned, &d.onDisk.cleaned)
 }
 
 func (d *Dir) writeStarts(c checkpoints) error {
