@@ -133,13 +133,13 @@ func (l *Log) sweep(now time.Time) error {
 func (l *Log) sweepDoomed(now time.Time) error {
 	l.doomedMu.Lock()
 	defer l.doomedMu.Unlock()
-	if err := l.keepSnapshot(); err != nil {
-		return err
-	}
 	kept := l.doomed[:0]
 	for i := range l.doomed {
 		s := &l.doomed[i]
 		if !s.renamed {
+			if err := l.keepSnapshot(l.doomed[i:]); err != nil {
+				return err
+			}
 			if err := l.renameDoomed(s, now); err != nil {
 				return err
 			}
@@ -156,23 +156,22 @@ func (l *Log) sweepDoomed(now time.Time) error {
 	return nil
 }
 
-// keepSnapshot makes the producers durable as they are at the log's new begin, before what they came from is deleted: nothing
+// keepSnapshot makes the producers durable as they are behind the first of some doomed segments, before it is deleted: nothing
 // else would tell of a transaction that was open there. It needs doomedMu.
-func (l *Log) keepSnapshot() error {
+func (l *Log) keepSnapshot(doomed []doomedSegment) error {
+	if l.closed.Load() {
+		return nil
+	}
 	var list []*segment
-	for _, s := range l.doomed {
+	for _, s := range doomed {
 		if !s.renamed {
 			list = append(list, s.segment)
 		}
 	}
-	if len(list) == 0 || l.closed.Load() {
-		return nil
-	}
-	begin := len(list)
 	list = append(list, *l.segments.Load()...)
-	state, err := l.producersAt(list, begin)
+	state, err := l.producersAt(list, 1)
 	if err == nil {
-		err = vfs.Replace(l.fs, l.snapshotFile(list[begin].base), state.Encode())
+		err = vfs.Replace(l.fs, l.snapshotFile(list[1].base), state.Encode())
 	}
 	if err != nil {
 		return l.writeError(fmt.Errorf("keep producer snapshot: %w", err))

@@ -69,11 +69,27 @@ func playTxns(t *testing.T, seed uint64) {
 	}()
 	for range 250 {
 		m.step()
-		m.check()
+		if !m.disk.Off() {
+			m.check()
+		}
 		if t.Failed() {
 			return
 		}
 	}
+}
+
+// failed lets a power cut pass, which the next step ends.
+func (m *txnModel) failed(err error) bool {
+	if err != nil && !m.disk.Off() {
+		m.Fatal(err)
+	}
+	return err != nil
+}
+
+func (m *txnModel) flush() {
+	m.note("flush at %d", m.log.EndOffset())
+	_, err := m.log.Flush()
+	m.failed(err)
 }
 
 func (m *txnModel) note(format string, args ...any) {
@@ -81,6 +97,15 @@ func (m *txnModel) note(format string, args ...any) {
 }
 
 func (m *txnModel) step() {
+	if m.disk.Off() {
+		m.disk.Restart()
+		m.note("power cut")
+		m.open()
+		return
+	}
+	if m.rand.IntN(40) == 0 {
+		m.disk.CutAt(m.rand.IntN(30))
+	}
 	id := kafka.ProducerID(m.rand.IntN(5))
 	switch n := m.rand.IntN(100); {
 	case n < 45:
@@ -95,8 +120,7 @@ func (m *txnModel) step() {
 	case n < 70:
 		m.append(record.EndTransaction(max(id, 1), 0, record.Marker{Commit: m.rand.IntN(2) == 0, CoordinatorEpoch: 1}, testStart.UnixMilli()))
 	case n < 80:
-		m.note("flush at %d", m.log.EndOffset())
-		flush(m, m.log)
+		m.flush()
 	case n < 84:
 		m.truncate()
 	case n < 88:
@@ -107,14 +131,15 @@ func (m *txnModel) step() {
 }
 
 func (m *txnModel) append(b record.Batch) {
-	if _, err := m.log.Append(b, 0, testStart); err != nil {
-		m.Fatalf("append: %v", err)
+	_, err := m.log.Append(b, 0, testStart)
+	m.batches = append(m.batches, bytes.Clone(b)) // also after a power cut it may be there
+	m.note("%d: %d %s", b.BaseOffset(), b.ProducerID(), kindOf(b))
+	if m.failed(err) {
+		return
 	}
 	if done, ok := m.log.Producers().Apply(b, testStart); ok {
 		m.log.NoteCompleted(done)
 	}
-	m.batches = append(m.batches, bytes.Clone(b))
-	m.note("%d: %d %s", b.BaseOffset(), b.ProducerID(), kindOf(b))
 }
 
 func kindOf(b record.Batch) string {
@@ -130,10 +155,11 @@ func kindOf(b record.Batch) string {
 func (m *txnModel) truncate() {
 	start, end := m.log.StartOffset(), m.log.EndOffset()
 	to := end - kafka.Offset(m.rand.Int64N(min(int64(end-start), 30)+1))
-	if err := m.log.Truncate(to); err != nil {
-		m.Fatalf("truncate: %v", err)
-	}
+	err := m.log.Truncate(to)
 	m.note("truncate to %d: %d", to, m.log.EndOffset())
+	if m.failed(err) {
+		return
+	}
 	m.cut()
 }
 
@@ -146,17 +172,17 @@ func (m *txnModel) cut() {
 }
 
 func (m *txnModel) retain() {
-	flush(m, m.log)
+	m.flush()
 	if m.rand.IntN(2) == 0 {
 		if err := m.log.SetStart(m.log.StartOffset() + kafka.Offset(m.rand.Int64N(int64(m.log.EndOffset()-m.log.StartOffset())+1))); err != nil {
 			m.Fatal(err)
 		}
 	}
-	if _, err := m.log.Retain(testStart, m.log.EndOffset()); err != nil {
-		m.Fatalf("retain: %v", err)
+	if _, err := m.log.Retain(testStart, m.log.EndOffset()); m.failed(err) {
+		return
 	}
-	if err := m.log.Dir().Sweep(testStart); err != nil {
-		m.Fatalf("sweep: %v", err)
+	if m.failed(m.log.Dir().Sweep(testStart)) {
+		return
 	}
 	m.note("retain: %d to %d", m.log.StartOffset(), m.log.EndOffset())
 }
@@ -165,29 +191,34 @@ func (m *txnModel) retain() {
 func (m *txnModel) stop() {
 	clean, power := m.rand.IntN(2) == 0, m.rand.IntN(3) == 0
 	if clean {
-		if err := m.log.Close(testStart); err != nil {
-			m.Fatalf("close: %v", err)
+		if m.failed(m.log.Close(testStart)) {
+			return
 		}
 		power = false
 	}
 	if power {
 		m.disk.Restart()
-	} else if err := m.log.Dir().Close(clean, 5); err != nil {
-		m.Fatalf("close directory: %v", err)
+	} else if m.failed(m.log.Dir().Close(clean, 5)) {
+		return
 	}
 	m.note("stop clean %v power %v", clean, power)
 	if m.rand.IntN(2) == 0 {
+		m.disk.CutAt(-1)
 		m.lose()
 	}
-	c := m.log.Config()
-	l, err := openDir(m, m.disk).Open(testTopic, testID, c, testStart)
-	if err != nil {
-		m.Fatalf("open: %v", err)
+	m.open()
+}
+
+func (m *txnModel) open() {
+	d, err := OpenDir(m.disk, testDir, testRandom(1))
+	if m.failed(err) {
+		return
+	}
+	l, err := d.Open(testTopic, testID, m.log.Config(), testStart)
+	if m.failed(err) || m.failed(d.SyncRecovered()) {
+		return
 	}
 	m.log = l
-	if err := l.Dir().SyncRecovered(); err != nil {
-		m.Fatal(err)
-	}
 	m.note("opened %d to %d", l.StartOffset(), l.EndOffset())
 	m.cut()
 }
@@ -266,8 +297,8 @@ func (m *txnModel) check() {
 		from := start + kafka.Offset(m.rand.Int64N(int64(end-start)+1))
 		to := from + kafka.Offset(m.rand.Int64N(int64(end-from)+1))
 		got, err := m.log.AbortedTxns(from, to)
-		if err != nil {
-			m.Fatalf("AbortedTxns(%d, %d): %v", from, to, err)
+		if m.failed(err) { // it may have to write an index
+			return
 		}
 		m.checkAborted(txns, got, from, to)
 	}

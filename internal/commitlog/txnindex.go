@@ -142,7 +142,10 @@ func (l *Log) aborted(segments []*segment, i int) ([]AbortedTxn, error) {
 	if i+1 == len(segments) {
 		return entries, nil // it is written when the segment is finished
 	}
-	return entries, s.replaceAborted()
+	if err := s.replaceAborted(); err != nil && !vfs.IsFull(err) { // with a full disk it stays in memory
+		return nil, err
+	}
+	return entries, nil
 }
 
 // readAborted reads the file, again if retention has renamed it meanwhile.
