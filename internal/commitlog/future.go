@@ -113,7 +113,7 @@ func parseFuture(name string) (kafka.TopicPartition, bool) {
 	if suffix != folderFutureSuffix {
 		return kafka.TopicPartition{}, false
 	}
-	return parseFolder(folder)
+	return ParseFolder(folder)
 }
 
 // HoldsFuture tells whether a partition's name is short enough for the folder of a future replica.
