@@ -272,3 +272,15 @@ func (d *Dir) saveCleaned(l *Log, offset kafka.Offset, cuts int64) error {
 	}
 	return d.failUnlessFull(d.writeOffsets(CleanerFile, cleaned, &d.onDisk.cleaned))
 }
+
+// checkpointBefore makes sure that after a crash nothing of a log below an offset is recovered, and that what lies before its start
+// does not come back: compaction is about to leave out what that would need.
+func (d *Dir) checkpointBefore(l *Log, end kafka.Offset) error {
+	d.checkpointMu.Lock()
+	covered := d.onDisk.recovery[l.partition] >= end && d.onDisk.start[l.partition] >= l.StartOffset() && !l.epochs.dirty()
+	d.checkpointMu.Unlock()
+	if covered {
+		return nil
+	}
+	return d.WriteCheckpoints()
+}

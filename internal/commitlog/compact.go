@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // CompactOptions are what a cleaning of one log goes by.
@@ -110,11 +112,20 @@ func (c *Compaction) Step(budgetBytes int64) (usedBytes int64, done bool, err er
 			err = c.stepClean()
 		}
 		if err != nil {
-			return usedBytes, false, c.log.readError(err)
+			return usedBytes, false, c.explain(err)
 		}
 		usedBytes = c.stats.ReadBytes + c.stats.WrittenBytes - before
 	}
 	return usedBytes, c.done, nil
+}
+
+// explain tells an error from what comes of a segment that retention or a truncation took away.
+func (c *Compaction) explain(err error) error {
+	gone := func(s *segment) bool { return !slices.Contains(*c.log.segments.Load(), s) }
+	if errors.Is(err, errRetired) || vfs.IsNotExist(err) && slices.ContainsFunc(c.segments, gone) && !c.log.closed.Load() {
+		return c.stale()
+	}
+	return c.log.readError(err)
 }
 
 func (c *Compaction) stale() error {
@@ -275,7 +286,10 @@ func (c *Compaction) endMap() error {
 		return err
 	}
 	c.groups, c.txns = groups, newCleanedTxns()
-	return c.log.settleFor(end)
+	if err := c.log.settleFor(end); err != nil {
+		return err
+	}
+	return c.log.dir.checkpointBefore(c.log, end)
 }
 
 // group keeps the sum of a group's segments, and of its indexes, within the topic's limits.

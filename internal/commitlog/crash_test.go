@@ -62,6 +62,8 @@ type promise struct {
 	durable   bool // something was flushed since Create
 	deleting  bool // Delete was called
 	resetting kafka.Offset
+	cleaned   kafka.Offset // nothing at or behind it was compacted
+	adopted   kafka.Offset // where the log ended when it was opened, or truncated where nothing was
 }
 
 // crasher runs one program.
@@ -83,6 +85,7 @@ type crasher struct {
 	aim      string         // the operation in which the power is to be cut, if it comes
 	only     []string       // if any, the operations that are run
 	taste    map[string]int // how often each operation comes in this life
+	found    []stored       // what compaction has left, as the last check found it
 }
 
 func newCrasher(seed uint64, skip string) *crasher {
@@ -94,6 +97,8 @@ func newCrasher(seed uint64, skip string) *crasher {
 	c.config.IndexIntervalBytes = 100 + r.IntN(400)
 	c.config.RetentionBytes = int64(5000 + r.IntN(30000))
 	c.config.FileDeleteDelayMs = int64(r.IntN(2) * 1000)
+	c.config.Compact = r.IntN(2) == 0
+	c.config.DeleteRetentionMs = int64(r.IntN(2) * 500)
 	c.promise.resetting = kafka.NoOffset
 	return c
 }
@@ -217,6 +222,13 @@ func (c *crasher) create() (err error) {
 // adopt makes what was found the new truth.
 func (c *crasher) adopt() {
 	p, end := &c.promise, c.log.EndOffset()
+	if c.config.Compact {
+		p.history = slices.DeleteFunc(p.history, c.isTorn)
+	}
+	if p.resetting >= 0 && c.config.Compact {
+		p.history = c.found // of a log that was given up in part
+	}
+	p.cleaned, p.adopted = min(p.cleaned, end), end
 	p.history = slices.DeleteFunc(p.history, func(s stored) bool { return s.next > end })
 	p.acked, p.startMax, p.resetting = end, c.log.StartOffset(), kafka.NoOffset
 	p.startMin = min(p.startMin, p.startMax)
@@ -241,11 +253,20 @@ func (c *crasher) check() error {
 	if start < p.startMin || start > max(p.startMax, p.startMin) {
 		return fmt.Errorf("the log starts at %d, want %d to %d", start, p.startMin, p.startMax)
 	}
-	if n := len(p.history); n > 0 && end > p.history[n-1].next {
+	if n := len(p.history); n > 0 && end > max(p.history[n-1].next, p.adopted) {
 		return fmt.Errorf("the log ends at %d, written was up to %d", end, p.history[n-1].next)
 	}
-	if err := c.checkBatches(start, end); err != nil {
+	checkBatches := c.checkBatches
+	if c.config.Compact {
+		checkBatches = c.checkCompacted
+	}
+	if err := checkBatches(start, end); err != nil {
 		return err
+	}
+	for _, w := range c.within(start, end) {
+		if err := c.checkRead(w, start, end); err != nil {
+			return err
+		}
 	}
 	if err := c.checkEpochs(start, end); err != nil {
 		return err
@@ -274,11 +295,6 @@ func (c *crasher) checkBatches(start, end kafka.Offset) error {
 	if n := len(want); n > 0 && want[n-1].next != end || n == 0 && start != end {
 		return fmt.Errorf("the log says that it ends at %d", end)
 	}
-	for _, w := range want {
-		if err := c.checkRead(w, start, end); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -299,10 +315,17 @@ func (c *crasher) checkRead(w stored, start, end kafka.Offset) error {
 	return nil
 }
 
-// within returns the batches that reach into [start, end).
+// within returns the batches that reach into [start, end), as compaction has left them.
 func (c *crasher) within(start, end kafka.Offset) []stored {
+	if c.config.Compact {
+		return reaching(c.found, start, end)
+	}
+	return reaching(c.promise.history, start, end)
+}
+
+func reaching(all []stored, start, end kafka.Offset) []stored {
 	var in []stored
-	for _, s := range c.promise.history {
+	for _, s := range all {
 		if s.next > start && s.base < end {
 			in = append(in, s)
 		}
@@ -320,7 +343,11 @@ func (c *crasher) checkEpochs(start, end kafka.Offset) error {
 				break
 			}
 		}
-		if epoch, got := c.log.EpochEnd(s.epoch); epoch != s.epoch || got != want {
+		epoch, got := c.log.EpochEnd(s.epoch)
+		if c.config.Compact && got >= in[i].next && got < want {
+			got = want // where the batch was that began the next epoch
+		}
+		if epoch != s.epoch || got != want {
 			return fmt.Errorf("epoch %d ends at (%d, %d), want %d", s.epoch, epoch, got, want)
 		}
 	}
@@ -329,7 +356,7 @@ func (c *crasher) checkEpochs(start, end kafka.Offset) error {
 
 // checkProducers sends the last batch of the producer again.
 func (c *crasher) checkProducers(start, end kafka.Offset) error {
-	in := c.within(start, end)
+	in := slices.DeleteFunc(reaching(c.promise.history, start, end), c.isTorn)
 	if len(in) == 0 {
 		return nil
 	}
@@ -346,6 +373,9 @@ func (c *crasher) checkTimes(start, end kafka.Offset) error {
 	in := c.within(start, end)
 	for _, s := range in {
 		ms := largestSince(s.bytes, start)
+		if ms < 0 {
+			continue // emptied
+		}
 		largest = max(largest, ms)
 		got, ok, err := c.log.OffsetForTime(ms, end)
 		if err != nil || !ok || got.TimestampMs < ms || got.Offset > s.next-1 || got.Offset < start {
@@ -353,7 +383,7 @@ func (c *crasher) checkTimes(start, end kafka.Offset) error {
 		}
 	}
 	got, ok, err := c.log.MaxTimestamp(end)
-	if err != nil || ok != (len(in) > 0) || ok && got.TimestampMs != largest {
+	if err != nil || ok != (largest >= 0) || ok && got.TimestampMs != largest {
 		return fmt.Errorf("largest timestamp: %+v, %v, %w, want %d", got, ok, err, largest)
 	}
 	return nil
@@ -422,6 +452,7 @@ func (c *crasher) program() []step {
 		{3, "reopen log", c.reopenLog},
 		{3, "restart", c.restart},
 		{1, "recreate", c.recreate},
+		{10, "compact", c.compact},
 		{2, "flush all", c.flushAll},
 		{3, "new epoch", func() error { c.epoch++; return nil }},
 	}
@@ -440,7 +471,11 @@ func (c *crasher) append() error {
 				size = 5000
 			}
 			value := fmt.Appendf(nil, "seed %d record %d ", c.seed, c.counter)
-			b.Add(nil, append(value, bytes.Repeat([]byte{byte(c.counter)}, size)...), nil, c.now.UnixMilli()+int64(c.rand.IntN(100)))
+			value = append(value, bytes.Repeat([]byte{byte(c.counter)}, size)...)
+			if c.config.Compact && c.rand.IntN(3) == 0 {
+				value = nil
+			}
+			b.Add(c.key(), value, nil, c.now.UnixMilli()+int64(c.rand.IntN(100)))
 		}
 		c.sequence = record.AddSequence(c.sequence, int32(n))
 		built := b.Build()
@@ -530,7 +565,7 @@ func (c *crasher) setStart() error {
 
 func (c *crasher) truncate() error {
 	start, end := c.log.StartOffset(), c.log.EndOffset()
-	to := end - kafka.Offset(c.rand.Int64N(min(int64(end-start), 60)+1))
+	to := max(end-kafka.Offset(c.rand.Int64N(min(int64(end-start), 60)+1)), c.promise.cleaned)
 	p := &c.promise
 	cut := to
 	for _, s := range p.history {
@@ -538,9 +573,15 @@ func (c *crasher) truncate() error {
 			cut = s.base
 		}
 	}
+	if c.config.Compact {
+		cut = c.lastEnd(cut)
+	}
 	p.acked, p.startMin = min(p.acked, cut), min(p.startMin, cut)
 	if err := c.log.Truncate(to); err != nil {
 		return err
+	}
+	if end := c.log.EndOffset(); c.config.Compact && end > cut && end <= to {
+		cut, p.adopted = end, end
 	}
 	if c.log.EndOffset() != cut {
 		return fmt.Errorf("truncated to %d: the end is %d, want %d", to, c.log.EndOffset(), cut)

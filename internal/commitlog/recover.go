@@ -37,7 +37,7 @@ func (o *opening) recoverSegments() error {
 	o.end = o.list[first].base
 	for i := first; i < len(o.list); i++ {
 		s := o.list[i]
-		gap := s.base != o.end && !o.config.Load().Compact && s.base > o.dir.cleanedOffset(o.partition)
+		gap := s.base != o.end && !o.mayHaveGap(s.base)
 		if gap || o.inFoundJournal(o.end, s.base) {
 			return o.dropFrom(i, fmt.Sprintf("offsets %d to %d are missing before", o.end, s.base))
 		}
@@ -59,6 +59,12 @@ func (o *opening) recoverSegments() error {
 		}
 	}
 	return o.checkFloor()
+}
+
+// mayHaveGap tells whether compaction can have left out offsets before a segment. What is torn off at a segment's end and not in
+// the next one looks the same: nobody was promised it.
+func (o *opening) mayHaveGap(base kafka.Offset) bool {
+	return o.config.Load().Compact || base <= o.dir.cleanedOffset(o.partition)
 }
 
 // checkFloor refuses a log that lacks what had been flushed.
