@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/partition"
@@ -62,6 +63,9 @@ func (m *Manager) Apply(old, now *meta.Image) {
 	next.lead()
 	next.publish()
 	next.resumeMoves()
+	if brokersChanged {
+		m.cleaner.configure(readCleanerSettings(m.broker.With(config.Dynamic{Node: m.settings.dynamic})))
+	}
 }
 
 // change is one Apply on its way.
@@ -349,6 +353,9 @@ func (p *replica) remove() {
 	p.dir.count.Add(-1)
 	if mv := p.m.moves.of(p); mv != nil {
 		p.m.moves.abandon(mv, errMoveOver)
+	}
+	if p.uncleanable.Load() != nil {
+		p.m.cleaner.metrics.UncleanablePartitions.Add(-1)
 	}
 	// Nothing takes the lock for a change any more, now that the partition refuses.
 	p.dir.remove(p.tp)

@@ -30,6 +30,9 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.Stop()
 	m.moves.close()
 	m.background.close()
+	m.applyMu.Lock()
+	m.cleaner.close()
+	m.applyMu.Unlock()
 	all := m.replicas()
 	for _, p := range all {
 		if p.log != nil && p.log.FlushedOffset() < p.log.EndOffset() {

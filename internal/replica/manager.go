@@ -59,6 +59,7 @@ type Manager struct {
 	futures map[kafka.TopicPartition]*logDir // moves that a restart cut short: where to
 
 	background background
+	cleaner    cleaner
 }
 
 // table finds partitions without a lock. It is changed by Apply alone, topic by topic.
@@ -98,6 +99,7 @@ func New(o Options) *Manager {
 		m.allDirs = append(m.dirs[:len(m.dirs):len(m.dirs)], newLogDir(m, o.MetadataDir))
 	}
 	m.expiry.m = m
+	m.cleaner.m = m
 	m.settings.broker = o.Broker
 	m.moves.start(m)
 	m.background.start(m)

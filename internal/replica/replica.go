@@ -39,6 +39,8 @@ type replica struct {
 	synced   atomic.Int64 // when it was last flushed, ms; only for flush.ms
 	watched  atomic.Bool  // the expiry has it on its list
 
+	uncleanable atomic.Pointer[string] // why it is not compacted any more
+
 	waitMu  sync.Mutex // guards readers
 	readers partition.Readers
 	waiting atomic.Int32 // number of readers

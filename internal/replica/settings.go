@@ -65,9 +65,10 @@ func (c *settingsCache) resolve(dynamic, overrides map[string]string) *settings 
 			DecompressedMax: broker.Int64("raftsman.batch.decompressed.bytes.max"), Compression: compression(&t),
 		},
 		log: commitlog.Config{
-			SegmentBytes: t.SegmentBytes, SegmentMs: t.SegmentMs, SegmentJitterMs: t.SegmentJitterMs,
+			SegmentBytes: t.SegmentBytes, SegmentMs: segmentMs(&t), SegmentJitterMs: t.SegmentJitterMs,
 			IndexBytes: t.IndexBytes, IndexIntervalBytes: t.IndexIntervalBytes,
-			Delete: t.CleanupDelete, Compact: t.CleanupCompact,
+			Delete: t.CleanupDelete, Compact: t.CleanupCompact, DeleteRetentionMs: t.DeleteRetentionMs,
+			CompactionLagMinMs: t.CompactionLagMinMs, CompactionLagMaxMs: t.CompactionLagMaxMs,
 			RetentionMs: t.RetentionMs, RetentionBytes: t.RetentionBytes, FileDeleteDelayMs: t.FileDeleteDelayMs,
 			ProducerIDExpiration: time.Duration(broker.Int64("producer.id.expiration.ms")) * time.Millisecond,
 			MaxProducers:         broker.Int("raftsman.producers.per.partition.max"),
@@ -91,4 +92,12 @@ func compression(t *config.Topic) *compress.Spec {
 		spec.Level = t.ZstdLevel
 	}
 	return &spec
+}
+
+// segmentMs is segment.ms, or less where records must be compacted before: only what is not in the active segment is.
+func segmentMs(t *config.Topic) int64 {
+	if t.CleanupCompact && t.CompactionLagMaxMs > 0 {
+		return min(t.SegmentMs, t.CompactionLagMaxMs)
+	}
+	return t.SegmentMs
 }

@@ -1,0 +1,177 @@
+package replica
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// cleanerBroker looks for dirty logs all the time.
+var cleanerBroker = []string{"log.cleaner.backoff.ms=5", "log.cleaner.min.cleanable.ratio=0.01"}
+
+// keyed is a batch of one record.
+func keyed(key, value string) []byte {
+	var b record.Builder
+	var v []byte
+	if value != "" {
+		v = []byte(value)
+	}
+	b.Add([]byte(key), v, nil, time.Now().UnixMilli())
+	return b.Build()
+}
+
+// waitFor waits for a condition that other goroutines bring about.
+func (w *world) waitFor(what string, condition func() bool) {
+	w.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !condition() {
+		if time.Now().After(deadline) {
+			w.Fatalf("%s: not within 20 s; the log says\n%s", what, w.log)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// rounds writes n values of each of four keys, in segments of a few batches.
+func (w *world) rounds(topic string, n int) {
+	w.Helper()
+	for i := range n {
+		for key := range 4 {
+			w.mustProduce(topic, 0, keyed(fmt.Sprint("k", key), fmt.Sprint("v", i)))
+		}
+	}
+}
+
+func (w *world) isClean(topic string) func() bool {
+	return func() bool {
+		values := w.values(topic, 0, 0)
+		return len(values) < 20 && slices.Contains(values, "last")
+	}
+}
+
+func TestCleanerCompactsTopics(t *testing.T) {
+	w := newWorld(t, cleanerBroker...)
+	w.topic("plain", 1, "internal.segment.bytes=500")
+	w.topic("compacted", 1, "cleanup.policy=compact", "internal.segment.bytes=500")
+	for _, topic := range []string{"plain", "compacted"} {
+		w.rounds(topic, 40)
+		w.mustProduce(topic, 0, keyed("k0", "last"))
+	}
+	w.waitFor("compaction", w.isClean("compacted"))
+	if got := len(w.values("plain", 0, 0)); got != 161 {
+		t.Fatalf("the topic that is not compacted has %d values, want 161", got)
+	}
+	before := w.values("compacted", 0, 0)
+	w.restart()
+	if after := w.values("compacted", 0, 0); !slices.Equal(before, after) {
+		t.Fatalf("values %v, after a restart %v", before, after)
+	}
+}
+
+func TestCleanerTakesNewSettings(t *testing.T) {
+	w := newWorld(t, "log.cleaner.backoff.ms=5", "log.cleaner.threads=3")
+	w.topic("changing", 1, "internal.segment.bytes=500")
+	w.rounds("changing", 30)
+	w.mustProduce("changing", 0, keyed("k0", "last"))
+	w.change(configRecord("changing", "cleanup.policy=compact,delete"), configRecord("changing", "min.cleanable.dirty.ratio=0"))
+	w.waitFor("compaction", w.isClean("changing"))
+}
+
+func TestCleanerPassesOverADamagedLog(t *testing.T) {
+	w := newWorld(t, "log.cleaner.backoff.ms=5", "log.cleaner.enable=false")
+	for _, topic := range []string{"damaged", "sound"} {
+		w.topic(topic, 1, "cleanup.policy=compact", "internal.segment.bytes=500")
+		w.rounds(topic, 30)
+		w.mustProduce(topic, 0, keyed("k0", "last"))
+	}
+	w.flipBit("/data0/damaged-0/00000000000000000000.log", 100)
+	w.props["log.cleaner.enable"] = "true"
+	w.restart()
+	w.waitFor("compaction of the sound topic", w.isClean("sound"))
+	w.waitFor("the reason", func() bool { return len(w.m.Uncleanable()) > 0 })
+	reason := w.m.Uncleanable()["damaged-0"]
+	if !strings.Contains(reason, "00000000000000000000.log") || !strings.Contains(reason, "crc") {
+		t.Fatalf("reason %q names neither file nor damage", reason)
+	}
+	if n := w.m.CleanerMetrics().UncleanablePartitions.Value(); n != 1 {
+		t.Fatalf("%d partitions are uncleanable, want 1", n)
+	}
+	if n := strings.Count(w.log.String(), "can't be compacted"); n != 1 {
+		t.Fatalf("it was said %d times:\n%s", n, w.log)
+	}
+	w.mustProduce("damaged", 0, keyed("k1", "still served"))
+}
+
+func (w *world) flipBit(name string, at int64) {
+	w.Helper()
+	content, err := vfs.ReadFile(w.fs, name)
+	if err != nil {
+		w.Fatal(err)
+	}
+	content[at] ^= 1
+	if err := vfs.WriteFile(w.fs, name, content); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func TestCleanerGoesOnWhenTheDiskHasRoomAgain(t *testing.T) {
+	w := newWorld(t, cleanerBroker...)
+	tried := make(chan struct{}, 1)
+	w.fs.setOpen(func(name string) error {
+		if strings.HasSuffix(name, ".log.cleaned") {
+			select {
+			case tried <- struct{}{}:
+			default:
+			}
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	w.topic("compacted", 1, "cleanup.policy=compact", "internal.segment.bytes=500")
+	w.rounds("compacted", 30)
+	w.mustProduce("compacted", 0, keyed("k0", "last"))
+	answer(t, tried)
+	w.fs.setOpen(nil)
+	w.waitFor("compaction", w.isClean("compacted"))
+	if fallen := w.fallen(); len(fallen) > 0 {
+		t.Fatalf("a full disk took %v offline", fallen)
+	}
+}
+
+func TestCleanerTakesAFailedDiskOffline(t *testing.T) {
+	w := newWorld(t, append([]string{"dirs=2"}, cleanerBroker...)...)
+	w.fs.set(func(name string) error {
+		if strings.HasSuffix(name, ".cleaned") {
+			return errors.New("input/output error")
+		}
+		return nil
+	})
+	w.topic("compacted", 1, "cleanup.policy=compact", "internal.segment.bytes=500")
+	w.fs.setWrite(nil)
+	for range 400 {
+		if r := w.produce("compacted", 0, keyed("k", "v")); len(w.fallen()) > 0 || r.Err != 0 {
+			break
+		}
+	}
+	w.waitFor("the failure", func() bool { return len(w.fallen()) == 1 })
+}
+
+func TestCleanerLeavesADeletedTopic(t *testing.T) {
+	w := newWorld(t, append([]string{"log.cleaner.io.max.bytes.per.second=100"}, cleanerBroker...)...)
+	id := w.topic("compacted", 1, "cleanup.policy=compact", "internal.segment.bytes=2000")
+	w.rounds("compacted", 60)
+	w.waitFor("a cleaning", func() bool { return w.m.CleanerMetrics().Running.Value() == 1 })
+	w.deleteTopic(id)
+	w.topic("compacted", 1, "cleanup.policy=compact", "internal.segment.bytes=2000")
+	w.rounds("compacted", 10)
+	if got := len(w.values("compacted", 0, 0)); got != 40 {
+		t.Fatalf("the topic that was made anew has %d values, want 40", got)
+	}
+}
