@@ -89,7 +89,15 @@ func (l *Log) swap(c *Compaction, old []*segment, cleaned *segment) error {
 }
 
 func (l *Log) swapFiles(old []*segment, cleaned *segment) error {
-	for _, suffix := range segmentSuffixes {
+	name := cleaned.name(logSuffix)
+	if err := l.fs.Rename(name+cleanedSuffix, name+swapSuffix); err != nil {
+		return err
+	}
+	// An index called .swap whose .log was lost would be taken for the old segment's.
+	if err := l.fs.SyncDir(l.folder); err != nil {
+		return err
+	}
+	for _, suffix := range segmentSuffixes[1:] {
 		name := cleaned.name(suffix)
 		if err := l.fs.Rename(name+cleanedSuffix, name+swapSuffix); err != nil && !vfs.IsNotExist(err) {
 			return err

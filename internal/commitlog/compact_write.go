@@ -133,5 +133,5 @@ func (w *cleanedSegment) discard() {
 	}
 }
 
-// segmentSuffixes are those of all files that a segment can have.
+// segmentSuffixes are those of all files that a segment can have, the .log first.
 var segmentSuffixes = []string{logSuffix, indexSuffix, timeIndexSuffix, txnIndexSuffix}
