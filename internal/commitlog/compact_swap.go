@@ -110,7 +110,7 @@ func (l *Log) swapFiles(old []*segment, cleaned *segment) error {
 		if err := s.markDeleted(); err != nil {
 			return err
 		}
-		if err := l.fs.SyncDir(l.folder); err != nil {
+		if err := l.syncFolder("compact"); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (l *Log) swapFiles(old []*segment, cleaned *segment) error {
 		return err
 	}
 	// The .swap must not come back beside the .cleaned of another compaction: it would be taken for one that had only begun.
-	return l.fs.SyncDir(l.folder)
+	return l.syncFolder("compact")
 }
 
 // dropSwap gives the files of a segment their names.

@@ -62,8 +62,8 @@ type promise struct {
 	durable   bool // something was flushed since Create
 	deleting  bool // Delete was called
 	resetting kafka.Offset
-	cleaned   kafka.Offset // nothing at or behind it was compacted
-	adopted   kafka.Offset // where the log ended when it was opened, or truncated where nothing was
+	cleaned   kafka.Offset   // nothing at or behind it was compacted
+	adopted   []kafka.Offset // where the log ended when it was opened, or truncated where nothing was
 }
 
 // crasher runs one program.
@@ -228,7 +228,7 @@ func (c *crasher) adopt() {
 	if p.resetting >= 0 && c.config.Compact {
 		p.history = c.found // of a log that was given up in part
 	}
-	p.cleaned, p.adopted = min(p.cleaned, end), end
+	p.cleaned, p.adopted = min(p.cleaned, end), append(p.adopted, end)
 	p.history = slices.DeleteFunc(p.history, func(s stored) bool { return s.next > end })
 	p.acked, p.startMax, p.resetting = end, c.log.StartOffset(), kafka.NoOffset
 	p.startMin = min(p.startMin, p.startMax)
@@ -253,7 +253,7 @@ func (c *crasher) check() error {
 	if start < p.startMin || start > max(p.startMax, p.startMin) {
 		return fmt.Errorf("the log starts at %d, want %d to %d", start, p.startMin, p.startMax)
 	}
-	if n := len(p.history); n > 0 && end > max(p.history[n-1].next, p.adopted) {
+	if n := len(p.history); n > 0 && end > p.history[n-1].next && !slices.Contains(p.adopted, end) {
 		return fmt.Errorf("the log ends at %d, written was up to %d", end, p.history[n-1].next)
 	}
 	checkBatches := c.checkBatches
@@ -581,7 +581,7 @@ func (c *crasher) truncate() error {
 		return err
 	}
 	if end := c.log.EndOffset(); c.config.Compact && end > cut && end <= to {
-		cut, p.adopted = end, end
+		cut, p.adopted = end, append(p.adopted, end)
 	}
 	if c.log.EndOffset() != cut {
 		return fmt.Errorf("truncated to %d: the end is %d, want %d", to, c.log.EndOffset(), cut)
