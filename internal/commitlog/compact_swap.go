@@ -94,7 +94,7 @@ func (l *Log) swapFiles(old []*segment, cleaned *segment) error {
 		return err
 	}
 	// An index called .swap whose .log was lost would be taken for the old segment's.
-	if err := l.fs.SyncDir(l.folder); err != nil {
+	if err := l.syncFolder("compact"); err != nil {
 		return err
 	}
 	for _, suffix := range segmentSuffixes[1:] {
