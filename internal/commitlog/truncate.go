@@ -160,9 +160,6 @@ func (t *truncation) show(active *segment) {
 
 // change does on the disk what show did in memory.
 func (t *truncation) change(active *segment) error {
-	if err := t.keepName(); err != nil {
-		return err
-	}
 	if len(t.kept) == 0 {
 		if err := vfs.Replace(t.fs, t.epochsFile(), formatEpochs(nil)); err != nil {
 			return err
