@@ -48,7 +48,6 @@ type txnModel struct {
 	next    map[kafka.ProducerID]kafka.Sequence
 	high    kafka.Offset
 	// Where the history begins that the log can know of, as snapshots were lost after retention had taken what was before.
-	known   kafka.Offset
 	trimmed bool // indexes may tell of what was before it
 	told    []string
 }

@@ -42,7 +42,7 @@ func quickRecord(random *rand.Rand) []byte {
 		body = appendVarint(body, int64(size))
 		return append(body, make([]byte, max(size, 0))...)
 	}
-	body := appendVarint([]byte{0}, random.Int64()>>random.IntN(64)-random.Int64()>>random.IntN(64))
+	body := appendVarint([]byte{0}, (random.Int64()-1<<62)>>random.IntN(64))
 	body = appendVarint(body, int64(int32(random.Uint32())>>random.IntN(32)))
 	body = append(sized(sized(body)), 0)
 	return append(appendVarint(nil, int64(len(body))), body...)

@@ -261,7 +261,7 @@ func (p *partition) checkEpochs() error {
 	}
 	entries, parseErr := commitlog.ParseEpochs(content)
 	if parseErr != nil || err != nil || len(entries) == 0 {
-		return nil // told, or made anew
+		return nil //nolint:nilerr // told, or made anew
 	}
 	var runs []run
 	for _, s := range p.segments {

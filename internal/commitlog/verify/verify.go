@@ -131,7 +131,7 @@ func (c *Checker) checkOffsets(file string, offsets []commitlog.PartitionOffset,
 func (c *Checker) side(name, remedy string) ([]byte, error) {
 	kind, base, err := dump.KindOf(name)
 	if err != nil {
-		return nil, nil //nolint:nilerror // a stranger's file
+		return nil, nil //nolint:nilerr // a stranger's file
 	}
 	content, err := vfs.ReadFile(c.FS, name)
 	if vfs.IsNotExist(err) && c.Live {
