@@ -22,6 +22,8 @@ const (
 	journalLogBytes = 16 << 10
 	// journalRoundBytes is how much is written at a time.
 	journalRoundBytes = 512 << 10
+	// journalPageBytes is how much is written at a time when the file is made.
+	journalPageBytes = 4 << 10
 	// journalAfter is from how many flushes on that it could have served the journal is made.
 	journalAfter = 64
 )
@@ -228,12 +230,7 @@ func (d *Dir) makeJournal() bool {
 	if j.tried++; j.none || j.tried <= j.after {
 		return false
 	}
-	// Written, not only reserved: else each Sync would have to commit what became of the reservation.
-	err := vfs.Replace(d.fs, d.journalName(), make([]byte, j.size))
-	var file vfs.File
-	if err == nil {
-		file, err = d.fs.Open(d.journalName(), os.O_RDWR)
-	}
+	file, err := d.layJournal()
 	if err != nil {
 		j.none = true
 		_ = d.failUnlessFull(fmt.Errorf("make the journal: %w", err))
@@ -244,6 +241,30 @@ func (d *Dir) makeJournal() bool {
 	j.file, j.logs = file, make(map[*Log]bool)
 	j.begin(d.random)
 	return true
+}
+
+// layJournal makes the file. It is written, not only reserved: else each Sync would have to commit what became of the reservation. A
+// page at a time: a file system that keeps in memory what was written at once as one piece looks through the piece at each Sync.
+func (d *Dir) layJournal() (file vfs.File, err error) {
+	if file, err = d.fs.Open(d.journalName(), os.O_RDWR|os.O_CREATE|os.O_TRUNC); err != nil {
+		return nil, err
+	}
+	var page [journalPageBytes]byte
+	for at := int64(0); at < d.journal.size && err == nil; at += journalPageBytes {
+		_, err = file.WriteAt(page[:min(journalPageBytes, d.journal.size-at)], at)
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	if err == nil {
+		err = d.fs.SyncDir(d.path)
+	}
+	if err != nil {
+		file.Close()
+		_ = d.fs.Remove(d.journalName())
+		return nil, err
+	}
+	return file, nil
 }
 
 // begin begins a lap. Its number is by chance, so that none is met again. It needs mu.
