@@ -226,9 +226,12 @@ func TestFullDiskMakesDoWithoutAJournal(t *testing.T) {
 	for _, l := range logs {
 		fill(t, l, 1, 0)
 	}
-	fs.Add(faultfs.Rule{Op: faultfs.OpWrite, Err: fmt.Errorf("injected: %w", syscall.ENOSPC)})
+	fs.Add(faultfs.Rule{Op: faultfs.OpWrite, After: 3, Err: fmt.Errorf("injected: %w", syscall.ENOSPC)}) // some of it was made
 	if others := flushSmall(t, d, logs); len(others) != len(logs) {
 		t.Errorf("%d logs are left to Flush, want all", len(others))
+	}
+	if _, err := fs.Stat(d.journalName()); !vfs.IsNotExist(err) {
+		t.Errorf("what there was room for of the journal is still there, and takes room: %v", err)
 	}
 	fs.Reset()
 	fill(t, logs[0], 1, 0)
