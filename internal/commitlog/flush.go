@@ -27,7 +27,10 @@ func (l *Log) flush() (kafka.Offset, error) {
 		return l.FlushedOffset(), err
 	}
 	end := l.EndOffset()
-	if end <= kafka.Offset(l.settled.Load()) {
+	active := l.active()
+	// Bytes that are not synced count as well: an append that was not published yet may have been taken into the journal, and
+	// the journal may be about to forget it.
+	if end <= kafka.Offset(l.settled.Load()) && active.synced.Load() >= active.size.Load() {
 		return l.FlushedOffset(), nil
 	}
 	if err := l.syncSegments(); err != nil {

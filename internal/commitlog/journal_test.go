@@ -284,3 +284,43 @@ func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {
 		t.Errorf("%s, behind the gap, is still there: %v", name, err)
 	}
 }
+
+// TestAppendThatIsUnderWayWhileTheJournalForgets: a round takes the bytes of an append before the log's end says so, the journal
+// is settled or leaves the log, and only then the append ends. Its record must be durable somewhere when the next round says so.
+func TestAppendThatIsUnderWayWhileTheJournalForgets(t *testing.T) {
+	for name, forget := range map[string]func(d *Dir, l *Log) error{
+		"settled": func(d *Dir, _ *Log) error { return d.SettleJournal() },
+		"cut":     func(_ *Dir, l *Log) error { return l.settleFor(l.EndOffset()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			disk := faultfs.NewDisk(1)
+			format(t, disk)
+			d, logs := openJournaled(t, disk, 64<<10)
+			l := logs[0]
+			b := batch(3, 1)
+			b.SetBaseOffset(l.EndOffset())
+			s := l.active()
+			position := s.size.Load()
+			if err := s.write(b, position); err != nil {
+				t.Fatal(err)
+			}
+			s.size.Store(position + int64(len(b)))
+			flushSmall(t, d, logs)
+			if err := forget(d, l); err != nil {
+				t.Fatal(err)
+			}
+			l.end.Store(int64(b.NextOffset()))
+			if others := flushSmall(t, d, logs); len(others) > 0 {
+				flush(t, l)
+			}
+			acked := bytesOf(t, l)
+			disk.CutAt(0)
+			_ = vfs.WriteFile(disk, testDir+"/x", nil)
+			disk.Restart()
+			_, logs = openJournaled(t, disk, 64<<10)
+			if got := bytesOf(t, logs[0]); !bytes.Equal(got, acked) {
+				t.Errorf("%d bytes came back, want the %d that were acknowledged", len(got), len(acked))
+			}
+		})
+	}
+}
