@@ -580,7 +580,7 @@ func (c *crasher) truncate() error {
 	if err := c.log.Truncate(to); err != nil {
 		return err
 	}
-	if end := c.log.EndOffset(); c.config.Compact && end > cut && end <= to {
+	if end := c.log.EndOffset(); c.config.Compact && end >= cut && end <= to {
 		cut, p.adopted = end, append(p.adopted, end)
 	}
 	if c.log.EndOffset() != cut {
