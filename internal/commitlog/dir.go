@@ -119,7 +119,7 @@ func (d *Dir) takeMarker() error {
 		d.note("%s: %v", name, err)
 	}
 	// What a journal says that is there although the stop was clean is all in the segments.
-	if err := d.dropJournal(); err != nil {
+	if err := errors.Join(d.keepJournal(), d.dropJournal()); err != nil {
 		return err
 	}
 	return d.removeDurably(name)

@@ -1,9 +1,13 @@
 package commitlog
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -17,6 +21,9 @@ import (
 // Limits of the journal.
 const (
 	journalBytes = 4 << 20
+	// journalReadBytes is how much of a file is read at the start. Entries that end what was said before may stand behind size,
+	// but not so many.
+	journalReadBytes = 2 * journalBytes
 	// journalLogBytes is up to how many bytes of a log are written into the journal too: more cost less when they are flushed
 	// where they are.
 	journalLogBytes = 16 << 10
@@ -48,9 +55,12 @@ type journal struct {
 	lap   uint64
 	chain uint32 // CRC of the entry before
 	at    int64  // where the next entry goes
-	logs  map[*Log]bool
+	// failed tells that what stands at at is of no log, but may be read: nothing was written over what a full disk has left there.
+	failed bool
+	logs   map[*Log]bool // of which there is something in this lap
 
 	found map[journaled][]journalEntry // what a power cut left, until SyncRecovered. Guarded by Dir.mu
+	owed  map[journaled]bool           // which of found belongs to logs that did not open. Guarded by Dir.mu
 }
 
 // journaled names a log in the journal: by the topic's id, as another topic may get the name.
@@ -83,6 +93,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (d *Dir) journalName() string { return filepath.Join(d.path, JournalFile) }
+func (d *Dir) keptName() string    { return d.journalName() + ".kept" }
 
 // FlushSmall makes those logs durable of which little is to be flushed, all with one Sync. The others, whose FlushedOffset stays, are
 // for Flush. It is safe beside everything else. An error is as of Flush.
@@ -124,7 +135,9 @@ func (d *Dir) FlushSmall(logs []*Log) error {
 	for _, t := range taken {
 		t.segment.journaled = t.size
 		t.log.flushed.Store(int64(t.end))
-		j.logs[t.log] = true
+		if t.written {
+			j.logs[t.log] = true
+		}
 	}
 	return nil
 }
@@ -139,6 +152,7 @@ type taken struct {
 	segment *segment
 	size    int64
 	end     kafka.Offset
+	written bool // an entry, as a round before had not taken all
 }
 
 // take puts what is to be flushed of a log into the buffer. It needs mu and the log's flushMu. ok is false where that is too much,
@@ -154,13 +168,13 @@ func (j *journal) take(l *Log, chain *uint32) (t taken, ok bool) {
 	size := s.size.Load()
 	from := max(s.synced.Load(), s.journaled)
 	if size == from {
-		return taken{l, s, size, end}, true // a round before took what was appended beside it
+		return taken{l, s, size, end, false}, true // a round before took what was appended beside it
 	}
-	if size-from > journalLogBytes || int64(len(j.buf))+size-from > j.roundBytes() {
+	if size-from > journalLogBytes || int64(len(j.buf))+journalHeaderBytes+size-from > j.roundBytes() {
 		return t, false
 	}
 	at := len(j.buf)
-	j.buf = appendJournalHeader(j.buf, j.lap, l, journalBatches, l.FlushedOffset())
+	j.buf = appendJournalHeader(j.buf, j.lap, l.journaled(), journalBatches, l.FlushedOffset())
 	body := len(j.buf)
 	j.buf = append(j.buf, make([]byte, size-from)...)
 	f, err := s.acquire()
@@ -173,14 +187,16 @@ func (j *journal) take(l *Log, chain *uint32) (t taken, ok bool) {
 		return t, false
 	}
 	*chain = sealJournalEntry(j.buf[at:], *chain)
-	return taken{l, s, size, end}, true
+	return taken{l, s, size, end, true}, true
 }
 
-func appendJournalHeader(b []byte, lap uint64, l *Log, kind uint32, from kafka.Offset) []byte {
+func (l *Log) journaled() journaled { return journaled{l.topicID, l.partition.Partition} }
+
+func appendJournalHeader(b []byte, lap uint64, of journaled, kind uint32, from kafka.Offset) []byte {
 	b = append(b, make([]byte, journalPosLap)...)
 	b = binary.BigEndian.AppendUint64(b, lap)
-	b = append(b, l.topicID[:]...)
-	b = binary.BigEndian.AppendUint32(b, uint32(l.partition.Partition))
+	b = append(b, of.topic[:]...)
+	b = binary.BigEndian.AppendUint32(b, uint32(of.partition))
 	b = binary.BigEndian.AppendUint32(b, kind)
 	return binary.BigEndian.AppendUint64(b, uint64(from))
 }
@@ -198,13 +214,14 @@ func sealJournalEntry(e []byte, chain uint32) uint32 {
 func (d *Dir) writeJournal(chain uint32) error {
 	j := &d.journal
 	if _, err := j.file.WriteAt(j.buf, j.at); err != nil {
+		j.failed = true
 		return d.failUnlessFull(fmt.Errorf("write %s: %w", d.journalName(), err))
 	}
 	if err := j.file.Sync(); err != nil {
 		return d.fail(fmt.Errorf("flush %s: %w", d.journalName(), err))
 	}
 	j.at += int64(len(j.buf))
-	j.chain = chain
+	j.chain, j.failed = chain, false
 	return nil
 }
 
@@ -233,6 +250,7 @@ func (d *Dir) makeJournal() bool {
 	file, err := d.layJournal()
 	if err != nil {
 		j.none = true
+		_ = d.fs.Remove(d.journalName() + tmpSuffix) // a full disk needs the room
 		_ = d.failUnlessFull(fmt.Errorf("make the journal: %w", err))
 		return false
 	}
@@ -352,26 +370,56 @@ func (l *Log) leaveJournal() error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.buf = appendJournalHeader(j.buf[:0], j.lap, l, journalCut, l.FlushedOffset())
-	return l.dir.writeJournal(sealJournalEntry(j.buf, j.chain))
-}
-
-// readJournal reads what a power cut may have left of the journal alone.
-func (d *Dir) readJournal() error {
-	content, err := vfs.ReadFile(d.fs, d.journalName())
-	if vfs.IsNotExist(err) {
-		return nil
+	same := func(other *Log, _ bool) bool { return other.journaled() == l.journaled() } // it may have been closed and opened again
+	if j.at > 0 && !j.failed && !slices.ContainsFunc(slices.Collect(maps.Keys(j.logs)), func(other *Log) bool { return same(other, true) }) {
+		return nil // nor does it; but as long as nothing is in this lap, the one before can be read
 	}
-	if err != nil {
+	j.buf = appendJournalHeader(j.buf[:0], j.lap, l.journaled(), journalCut, l.FlushedOffset())
+	if err := l.dir.writeJournal(sealJournalEntry(j.buf, j.chain)); err != nil {
 		return err
 	}
-	d.journal.found = parseJournal(content)
+	maps.DeleteFunc(j.logs, same)
 	return nil
 }
 
-// parseJournal returns the entries of the lap that begins at the front.
-func parseJournal(b []byte) map[journaled][]journalEntry {
+// readJournal reads what a power cut may have left of the journal alone, and what an earlier start could not give to its logs.
+func (d *Dir) readJournal() error {
 	found := make(map[journaled][]journalEntry)
+	for _, name := range []string{d.keptName(), d.journalName()} {
+		content, err := readStart(d.fs, name, journalReadBytes)
+		if vfs.IsNotExist(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		parseJournal(content, found)
+	}
+	d.journal.found, d.journal.owed = found, make(map[journaled]bool)
+	return nil
+}
+
+// readStart reads a file up to so many bytes.
+func readStart(fs vfs.FS, name string, most int64) ([]byte, error) {
+	f, err := fs.Open(name, os.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, fmt.Errorf("size of %s: %w", name, err)
+	}
+	b := make([]byte, min(size, most))
+	n, err := f.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return b[:n], nil
+}
+
+// parseJournal adds the entries of the lap that begins at the front to those that were found.
+func parseJournal(b []byte, found map[journaled][]journalEntry) {
 	var lap uint64
 	chain := uint32(0)
 	for first := true; len(b) >= journalHeaderBytes; first = false {
@@ -395,25 +443,35 @@ func parseJournal(b []byte) map[journaled][]journalEntry {
 		}
 		b = b[size:]
 	}
-	return found
 }
 
-// keepJournal leaves a copy of a journal that was read at the start, if a log could not be opened: what is its, is nowhere else.
+// keepJournal writes what belongs to logs that did not open, as it is nowhere else, into a file that the next start reads as well.
 func (d *Dir) keepJournal() error {
 	d.mu.Lock()
-	read := len(d.journal.found) > 0
-	d.journal.found = nil
-	failed := slices.Contains(slices.Collect(maps.Values(d.opened)), false)
+	var kept []byte
+	chain := uint32(0)
+	for _, of := range slices.SortedFunc(maps.Keys(d.journal.owed), compareJournaled) {
+		for _, e := range d.journal.found[of] {
+			at := len(kept)
+			kept = appendJournalHeader(kept, 0, of, journalBatches, e.from)
+			kept = append(kept, e.batches...)
+			chain = sealJournalEntry(kept[at:], chain)
+		}
+	}
+	d.journal.found, d.journal.owed = nil, nil
 	d.mu.Unlock()
-	if !read || !failed {
+	if len(kept) > 0 {
+		d.note("a partition could not be opened: the next start will look in %s for records of it", d.keptName())
+		return vfs.Replace(d.fs, d.keptName(), kept)
+	}
+	if _, err := d.fs.Stat(d.keptName()); vfs.IsNotExist(err) {
 		return nil
 	}
-	content, err := vfs.ReadFile(d.fs, d.journalName())
-	if err != nil {
-		return err
-	}
-	d.note("a partition could not be opened: %s.kept may hold records of it", d.journalName())
-	return vfs.Replace(d.fs, d.journalName()+".kept", content)
+	return d.removeDurably(d.keptName())
+}
+
+func compareJournaled(a, b journaled) int {
+	return cmp.Or(bytes.Compare(a.topic[:], b.topic[:]), cmp.Compare(a.partition, b.partition))
 }
 
 // dropJournal removes the file when its entries are all in segments, or are of no use.

@@ -324,3 +324,225 @@ func TestAppendThatIsUnderWayWhileTheJournalForgets(t *testing.T) {
 		})
 	}
 }
+
+// journalOf makes a journal that holds three batches of each log, and takes them out of the segments as a power cut would.
+func journalOf(t testing.TB, fs vfs.FS) (acked [][]byte) {
+	t.Helper()
+	d, logs := openJournaled(t, fs, 64<<10)
+	var sizes []int64
+	for _, l := range logs {
+		sizes = append(sizes, l.Size())
+	}
+	for range 3 {
+		for _, l := range logs {
+			fill(t, l, 1, 0)
+		}
+		if others := flushSmall(t, d, logs); len(others) > 0 {
+			t.Fatalf("%d logs are left to Flush", len(others))
+		}
+	}
+	if err := d.Close(false, 0); err != nil {
+		t.Fatal(err)
+	}
+	for i, l := range logs {
+		acked = append(acked, bytesOf(t, l))
+		f, err := fs.Open(l.active().name(logSuffix), os.O_RDWR)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Truncate(sizes[i]), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return acked
+}
+
+// openSome opens the logs of the journal tests and returns the error of each.
+func openSome(t testing.TB, fs vfs.FS) (d *Dir, logs []*Log, failed []error) {
+	t.Helper()
+	d = openDir(t, fs)
+	d.SetJournal(64<<10, 0)
+	for i := range journalTestLogs {
+		tp, id := journalTopic(i)
+		l, err := d.Open(tp, id, DefaultConfig(), testStart)
+		logs, failed = append(logs, l), append(failed, err)
+	}
+	if err := d.SyncRecovered(); err != nil {
+		t.Fatal(err)
+	}
+	return d, logs, failed
+}
+
+// TestJournalWaitsForALogThatDoesNotOpen: whatever keeps a partition from being opened, at some starts, its records are there when
+// it opens; the others are served meanwhile, and their journals do not get in between.
+func TestJournalWaitsForALogThatDoesNotOpen(t *testing.T) {
+	for name, rule := range map[string]faultfs.Rule{
+		"full":       {Op: faultfs.OpWrite, Err: syscall.ENOSPC},
+		"unreadable": {Op: faultfs.OpRead, Err: errIO},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := faultfs.Inject(vfs.NewMemory())
+			format(t, fs)
+			acked := journalOf(t, fs)
+			tp, _ := journalTopic(1)
+			rule.Name = tp.String() + "/0000"
+			for start := range 3 {
+				fs.Add(rule)
+				d, logs, failed := openSome(t, fs)
+				fs.Reset()
+				for i := range logs {
+					if (failed[i] != nil) != (i == 1) {
+						t.Fatalf("start %d: log %d: %v", start, i, failed[i])
+					}
+				}
+				fill(t, logs[0], 1, 0)
+				flushSmall(t, d, logs[:1])
+				acked[0] = bytesOf(t, logs[0])
+				if err := d.Close(false, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			d, logs, failed := openSome(t, fs)
+			if err := errors.Join(failed...); err != nil {
+				t.Fatal(err)
+			}
+			for i, l := range logs {
+				if got := bytesOf(t, l); !bytes.Equal(got, acked[i]) {
+					t.Errorf("log %d has %d bytes, want the %d that were acknowledged", i, len(got), len(acked[i]))
+				}
+			}
+			if _, err := fs.Stat(d.keptName()); !vfs.IsNotExist(err) {
+				t.Errorf("%s is still there: %v", d.keptName(), err)
+			}
+		})
+	}
+}
+
+// TestJournalThatIsNone: whatever stands at the journal's name does not keep a directory from being opened, and takes no memory.
+func TestJournalThatIsNone(t *testing.T) {
+	for name, content := range map[string][]byte{
+		"empty": {}, "short": make([]byte, 47), "zeros": make([]byte, 4096), "noise": bytes.Repeat([]byte{0xa5}, 4096),
+		"entry of 4 GiB": bytes.Repeat([]byte{0xff}, 100),
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMemory()
+			format(t, fs)
+			d, logs := openJournaled(t, fs, 64<<10)
+			want := bytesOf(t, logs[0])
+			if err := errors.Join(d.Close(false, 0), vfs.WriteFile(fs, d.journalName(), content)); err != nil {
+				t.Fatal(err)
+			}
+			d, logs = openJournaled(t, fs, 64<<10)
+			if got := bytesOf(t, logs[0]); !bytes.Equal(got, want) {
+				t.Errorf("the log has %d bytes, want %d", len(got), len(want))
+			}
+			if _, err := fs.Stat(d.journalName()); !vfs.IsNotExist(err) {
+				t.Errorf("%s is still there: %v", d.journalName(), err)
+			}
+		})
+	}
+	t.Run("huge", func(t *testing.T) {
+		dir := t.TempDir()
+		name := dir + "/" + JournalFile
+		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 1<<40)); err != nil {
+			t.Fatal(err)
+		}
+		b, err := readStart(vfs.OS(), name, journalReadBytes)
+		if err != nil || len(b) != journalReadBytes {
+			t.Errorf("read %d bytes, %v, want %d", len(b), err, journalReadBytes)
+		}
+	})
+}
+
+// TestTruncationsOfOtherLogsLeaveTheJournalAlone: only what is in the journal has to be ended there, or it would grow without end.
+func TestTruncationsOfOtherLogsLeaveTheJournalAlone(t *testing.T) {
+	fs := vfs.NewMemory()
+	format(t, fs)
+	d, logs := openJournaled(t, fs, 64<<10)
+	fill(t, logs[0], 1, 0)
+	flushSmall(t, d, logs[:1])
+	for range 3 {
+		at := d.journal.at
+		fill(t, logs[1], 1, 0)
+		flush(t, logs[1])
+		if err := logs[1].Truncate(3); err != nil {
+			t.Fatal(err)
+		}
+		if d.journal.at != at {
+			t.Errorf("the journal grew from %d to %d", at, d.journal.at)
+		}
+	}
+	before := d.journal.at
+	for range 3 {
+		if err := logs[0].Truncate(3); err != nil {
+			t.Fatal(err)
+		}
+		if err := logs[0].settleFor(logs[0].EndOffset()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := d.journal.at - before; grown != journalHeaderBytes {
+		t.Errorf("the journal grew by %d bytes for a log that was in it once, want %d", grown, journalHeaderBytes)
+	}
+}
+
+// TestTruncationAfterAFullDisk: what a write left in the journal that found no room may be read after a power cut, so a truncation
+// must end it although no round took it.
+func TestTruncationAfterAFullDisk(t *testing.T) {
+	fs := faultfs.Inject(vfs.NewMemory())
+	format(t, fs)
+	d, logs := openJournaled(t, fs, 64<<10)
+	fill(t, logs[0], 1, 0)
+	flushSmall(t, d, logs[:1])
+	l := logs[1]
+	want := bytesOf(t, l)
+	end := l.EndOffset()
+	fill(t, l, 1, 0)
+	fs.Add(faultfs.Rule{Op: faultfs.OpWrite, Name: JournalFile, Err: syscall.ENOSPC, Written: 1 << 10})
+	if others := flushSmall(t, d, []*Log{l}); len(others) != 1 {
+		t.Fatal("a round on a full disk took the log")
+	}
+	fs.Reset()
+	if err := errors.Join(l.Truncate(end), d.Close(false, 0)); err != nil {
+		t.Fatal(err)
+	}
+	_, logs = openJournaled(t, fs, 64<<10)
+	if got := bytesOf(t, logs[1]); !bytes.Equal(got, want) {
+		t.Errorf("the log has %d bytes after a truncation and a power cut, want %d", len(got), len(want))
+	}
+}
+
+// TestTruncationBeforeANewLap: a lap that has begun and holds nothing yet leaves the one before readable.
+func TestTruncationBeforeANewLap(t *testing.T) {
+	fs := vfs.NewMemory()
+	format(t, fs)
+	d, logs := openJournaled(t, fs, 64<<10)
+	l := logs[0]
+	want := bytesOf(t, l)
+	end := l.EndOffset()
+	fill(t, l, 1, 0)
+	flushSmall(t, d, logs)
+	if err := errors.Join(d.SettleJournal(), l.Truncate(end), d.Close(false, 0)); err != nil {
+		t.Fatal(err)
+	}
+	_, logs = openJournaled(t, fs, 64<<10)
+	if got := bytesOf(t, logs[0]); !bytes.Equal(got, want) {
+		t.Errorf("the log has %d bytes after a truncation and a power cut, want %d", len(got), len(want))
+	}
+}
+
+// TestKeptJournalEndsWithAStopInOrder: another broker has opened the partition meanwhile, and closed it in order.
+func TestKeptJournalEndsWithAStopInOrder(t *testing.T) {
+	fs := vfs.NewMemory()
+	format(t, fs)
+	d, _ := openJournaled(t, fs, 64<<10)
+	marker := testDir + "/" + CleanShutdownFile
+	err := errors.Join(d.Close(false, 0), vfs.WriteFile(fs, d.keptName(), []byte("kept")), vfs.WriteFile(fs, marker, []byte(`{"version":0,"brokerEpoch":1}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, _ = openJournaled(t, fs, 64<<10)
+	if _, err := fs.Stat(d.keptName()); !d.WasClean() || !vfs.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", d.keptName(), err)
+	}
+}

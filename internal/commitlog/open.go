@@ -72,6 +72,7 @@ func (d *Dir) openFolder(folder string, tp kafka.TopicPartition, id kafka.TopicI
 	}
 	d.logs[tp] = l
 	d.opened[tp] = true
+	delete(d.journal.owed, l.journaled())
 	delete(d.trusted, tp)
 	return l, nil
 }
@@ -95,6 +96,9 @@ func (d *Dir) found(l *Log) (trusted bool, recoveryPoint, start kafka.Offset) {
 	_, tried := d.opened[l.partition]
 	trusted = d.trusted[l.partition] || d.clean && !tried
 	d.opened[l.partition] = false
+	if of := l.journaled(); d.journal.found[of] != nil {
+		d.journal.owed[of] = true
+	}
 	return trusted, d.noted.recovery[l.partition], d.noted.start[l.partition]
 }
 

@@ -16,7 +16,7 @@ func (o *opening) replay() error {
 		for len(left) > 0 {
 			b, rest, err := record.Split(left)
 			if err != nil || b.Check() != nil {
-				return o.dir.fail(&CorruptError{File: o.dir.journalName(), Reason: fmt.Sprintf("an entry of %s is not made of batches", o.partition)})
+				return &CorruptError{File: o.dir.journalName(), Reason: fmt.Sprintf("an entry of %s is not made of batches", o.partition)}
 			}
 			if b.NextOffset() > o.end {
 				if from > o.end || b.BaseOffset() < o.end || b.LeaderEpoch() < o.epochs.latest() {
@@ -56,7 +56,7 @@ func (o *opening) inFoundJournal(from, to kafka.Offset) bool {
 func (o *opening) found() []journalEntry {
 	o.dir.mu.Lock()
 	defer o.dir.mu.Unlock()
-	return o.dir.journal.found[journaled{o.topicID, o.partition.Partition}]
+	return o.dir.journal.found[o.journaled()]
 }
 
 func (o *opening) replayBatch(b record.Batch) error {
