@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,15 +16,20 @@ import (
 
 const formatDocs = "../../docs/format"
 
-// examples returns the blocks of a page that are fenced with a language.
-func examples(t *testing.T, page, language string) []string {
+func readPage(t *testing.T, page string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(formatDocs, page))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(content)
+}
+
+// examples returns the blocks of a page that are fenced with a language.
+func examples(t *testing.T, page, language string) []string {
+	t.Helper()
 	var found []string
-	for i, block := range strings.Split(string(content), "\n```") {
+	for i, block := range strings.Split(readPage(t, page), "\n```") {
 		if first, rest, _ := strings.Cut(block, "\n"); i%2 == 1 && first == language { // the others are between the fences
 			found = append(found, rest+"\n")
 		}
@@ -80,5 +86,37 @@ func TestExamplesOfTheFormatPages(t *testing.T) {
 	id, err := ParsePartitionMetadata([]byte(text[3]))
 	if err != nil || id == (kafka.TopicID{}) || string(formatPartitionMetadata(id))+"\n" != text[3] {
 		t.Errorf("partition.metadata: %v, %v", id, err)
+	}
+}
+
+// TestTheFormatPageNamesEveryFile: a kind of file or folder that is not on the page is one that nobody can look up.
+func TestTheFormatPageNamesEveryFile(t *testing.T) {
+	page := readPage(t, "log-directory.md")
+	for _, name := range []string{
+		MetaPropertiesFile, LockFile, CleanShutdownFile, RecoveryPointFile, LogStartFile, HighWatermarkFile, JournalFile, CleanerFile,
+		EpochsFile, PartitionMetadataFile, "BASE" + logSuffix, "BASE" + indexSuffix, "BASE" + timeIndexSuffix, "BASE" + txnIndexSuffix,
+		"OFFSET" + snapshotSuffix, "*" + deletedSuffix, "BASE.log" + cleanedSuffix, "BASE.log" + swapSuffix, "*" + tmpSuffix,
+		"TOPIC-PARTITION.UUID" + folderDeleteSuffix + "/", "TOPIC-PARTITION.UUID" + folderFutureSuffix + "/",
+		"TOPIC-PARTITION.UUID" + folderStraySuffix + "/",
+	} {
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("%s/log-directory.md does not tell of %s", formatDocs, name)
+		}
+	}
+}
+
+// TestTheJournalPageHasItsFields compares the first column of the page's table with where the fields are.
+func TestTheJournalPageHasItsFields(t *testing.T) {
+	var fields []int
+	for line := range strings.Lines(readPage(t, "journal.md")) {
+		if at, err := strconv.Atoi(strings.TrimSpace(strings.Split(line+"|", "|")[1])); err == nil {
+			fields = append(fields, at)
+		}
+	}
+	want := []int{
+		0, journalPosLength, journalPosLap, journalPosTopic, journalPosPartition, journalPosKind, journalPosFrom, journalHeaderBytes,
+	}
+	if !slices.Equal(fields, want) {
+		t.Errorf("the page has fields at %v, the journal at %v", fields, want)
 	}
 }

@@ -79,8 +79,8 @@ func cutFolderSuffix(name string) (folder, suffix string) {
 	return name, ""
 }
 
-// asideFolder is what the folder of a partition is called that is deleted or stray. The topic is shortened where the name would
-// get too long.
+// asideFolder is what the folder of a partition is called that is deleted, stray or a future replica. The topic is shortened where
+// the name would get too long: a future replica, whose name is read back, asks HoldsFuture before.
 func asideFolder(tp kafka.TopicPartition, random kafka.UUID, suffix string) string {
 	rest := fmt.Sprintf("-%d.%x%s", tp.Partition, random[:], suffix)
 	return tp.Topic[:min(len(tp.Topic), folderNameMaxBytes-len(rest))] + rest

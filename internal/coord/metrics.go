@@ -1,8 +1,6 @@
 package coord
 
 import (
-	"log/slog"
-
 	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/metric"
 )
@@ -26,42 +24,7 @@ type Metrics struct {
 // Metrics returns the coordinators' numbers, which keep changing.
 func (c *Coordinator) Metrics() *Metrics { return &c.metrics }
 
-// reasonBytesMax is how much of a client's reason is logged.
-const reasonBytesMax = 255
-
-// report logs and counts what has happened to groups.
-func (s *shard) report() {
-	if s.machine == nil {
-		return
-	}
-	for _, e := range s.machine.TakeEvents() {
-		s.c.metrics.count(e.Kind)
-		args := []any{"group", e.Group, "generation", e.Generation, "members", e.Members}
-		if e.Member != "" {
-			args = append(args, "member", e.Member)
-		}
-		if e.Reason != "" {
-			args = append(args, "reason", e.Reason[:min(len(e.Reason), reasonBytesMax)])
-		}
-		said := sayings[e.Kind]
-		s.c.opts.Log.Log(s.c.stop, said.level, said.text, args...)
-	}
-}
-
-// sayings is how events are logged.
-var sayings = [...]struct {
-	level slog.Level
-	text  string
-}{
-	group.Rebalancing:   {slog.LevelInfo, "group rebalances"},
-	group.NewGeneration: {slog.LevelInfo, "group has a new generation"},
-	group.NowEmpty:      {slog.LevelInfo, "group is empty"},
-	group.MemberJoined:  {slog.LevelInfo, "member joined group"},
-	group.MemberLeft:    {slog.LevelInfo, "member left group"},
-	group.MemberExpired: {slog.LevelInfo, "member was removed from group: its session ended"},
-	group.MemberSilent:  {slog.LevelInfo, "member was removed from group: it did not follow the rebalance in time"},
-}
-
+// count counts what has happened to a group.
 func (m *Metrics) count(kind group.EventKind) {
 	switch kind {
 	case group.Rebalancing:
