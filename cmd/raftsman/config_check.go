@@ -27,7 +27,7 @@ func configCheckCommand(a *app) *cobra.Command {
 		Long: `Check a server.properties without starting anything. What a broker would only warn of, such as a key that it does not know,
 is an error here. Keys that Kafka has and that have no effect on this broker are listed.`,
 		Example: "  raftsman config check server.properties",
-		Args:    cobra.ExactArgs(1),
+		Args:    wants(1, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.checkConfig(args[0])
 		},
@@ -89,7 +89,7 @@ func configExportCommand(a *app) *cobra.Command {
 		Long: `Print the server.properties with which Apache Kafka 4.4 opens the data directory of this node: what the node is configured
 with, and what Kafka needs said beside it. Stop the broker before Kafka starts.`,
 		Example: "  raftsman config export --data raftsman-data > kafka.properties",
-		Args:    cobra.MaximumNArgs(1),
+		Args:    wants(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.exportConfig(args, flags)
 		},

@@ -49,7 +49,7 @@ SIGTERM and SIGINT stop it in order, within 5 seconds; a second signal ends it a
 		Example: `  raftsman serve
   raftsman serve --data /var/lib/raftsman --listen 0.0.0.0:9092
   raftsman serve server.properties --override log.retention.hours=24`,
-		Args: cobra.MaximumNArgs(1),
+		Args: wants(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			parsed, warnings, err := a.readConfig(args, flags)
 			if err != nil {

@@ -23,6 +23,7 @@ func TestWrongCommandLinesExitWithTwo(t *testing.T) {
 		"group describe", "group reset g", "group reset g --to-earliest --to-latest", "group reset g --to-offset -1", "group reset g --to-latest -t a:x",
 		"group reset g --to-datetime never", "group delete g",
 		"config get topic", "config get user u", "config get broker x", "config set topic t nonsense", "config unset topic t",
+		"config check", "config check a b", "config export a b", "serve a b", "log verify", "log stats", "log dump",
 		"cluster describe extra", "version extra",
 	} {
 		s := newSession()

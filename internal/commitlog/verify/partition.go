@@ -16,6 +16,9 @@ import (
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
+// metadataTopic is the log whose last time index Kafka does not complete when it stops.
+const metadataTopic = "__cluster_metadata"
+
 // batch is what of a batch the other files are compared with.
 type batch struct {
 	file       string
@@ -63,7 +66,7 @@ func (c *Checker) partition(path string, tp kafka.TopicPartition, points checkpo
 	if err != nil {
 		return span{}, fmt.Errorf("list %s: %w", path, err)
 	}
-	p := &partition{Checker: c, path: path, floor: 1<<63 - 1, producers: producer.New(1 << 30)}
+	p := &partition{Checker: c, path: path, topic: tp.Topic, floor: 1<<63 - 1, producers: producer.New(1 << 30)}
 	if c.Live || !points.clean {
 		p.floor = points.recovery[tp]
 	}
@@ -100,6 +103,7 @@ func logName(name string) (kafka.Offset, bool) {
 type partition struct {
 	*Checker
 	path      string
+	topic     string
 	floor     kafka.Offset // what lies below had been flushed
 	gaps      bool         // the log is compacted: offsets are missing
 	segments  []*segment
@@ -176,7 +180,7 @@ func (p *partition) check(i int, s *segment, names map[string]bool) error {
 		case ".index":
 			p.checkIndex(name, s, content)
 		case ".timeindex":
-			p.checkTimes(name, s, content)
+			p.checkTimes(name, s, content, p.topic == metadataTopic && i+1 == len(p.segments))
 		default:
 			p.checkAborted(name, s, content)
 		}

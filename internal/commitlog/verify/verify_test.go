@@ -58,18 +58,19 @@ func filled(t *testing.T) vfs.FS {
 			t.Fatal(err)
 		}
 	}
-	write(t, d)
+	write(t, d, "ours")
+	write(t, d, metadataTopic)
 	if err := d.Close(true, 7); err != nil {
 		t.Fatal(err)
 	}
 	return fs
 }
 
-func write(t *testing.T, d *commitlog.Dir) {
+func write(t *testing.T, d *commitlog.Dir, topic string) {
 	t.Helper()
 	c := commitlog.DefaultConfig()
 	c.SegmentBytes, c.IndexIntervalBytes = 3000, 200
-	l, err := d.Create(kafka.TopicPartition{Topic: "ours"}, kafka.TopicID{1, 6: 0x40, 8: 0x80}, c, started)
+	l, err := d.Create(kafka.TopicPartition{Topic: topic}, kafka.TopicID{1, 6: 0x40, 8: 0x80}, c, started)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +103,42 @@ func TestWhatIsWholeHasNoDamage(t *testing.T) {
 	c := checked(t, filled(t))
 	if len(c.Damages) > 0 || c.Files < 40 || c.Read.Load() < 10_000 {
 		t.Errorf("%d files, %d bytes, damages %+v", c.Files, c.Read.Load(), c.Damages)
+	}
+}
+
+// TestTimesOfKafkasMetadataLogMayEndEarly: Kafka ends a time index with its segment's last timestamp when it rolls, and when it
+// stops, but for the last segment of its metadata log.
+func TestTimesOfKafkasMetadataLogMayEndEarly(t *testing.T) {
+	for _, test := range []struct {
+		topic   string
+		segment int // of its folder, from the last
+		damages int
+	}{{"ours", 0, 1}, {metadataTopic, 0, 0}, {metadataTopic, 1, 1}} {
+		fs := filled(t)
+		dir := "/data/" + test.topic + "-0/"
+		entries, err := fs.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var times []string
+		for _, e := range entries {
+			if strings.HasSuffix(e.Name, ".timeindex") {
+				times = append(times, dir+e.Name)
+			}
+		}
+		slices.Sort(times)
+		name := times[len(times)-1-test.segment]
+		content, err := vfs.ReadFile(fs, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(content) < 24 {
+			t.Fatalf("%s has %d bytes, want two entries", name, len(content))
+		}
+		put(t, fs, name, content[:len(content)-12])
+		if c := checked(t, fs); len(c.Damages) != test.damages || test.damages > 0 && c.Damages[0].File != name {
+			t.Errorf("%s without its last entry: %+v, want %d damages", name, c.Damages, test.damages)
+		}
 	}
 }
 
