@@ -132,7 +132,7 @@ func fromSettings(settings []setting, faults []error) (*Broker, []Warning, error
 	b.resolveSingleNodeDefaults()
 	faults = append(faults, b.checkTogether()...)
 	faults = append(faults, b.checkSupported()...)
-	for _, w := range b.warnNotRun() {
+	for _, w := range append(b.warnNotRun(), b.warnNoOffsetsTopic()...) {
 		w.Origin = last[w.Name].origin
 		warnings = append(warnings, w)
 	}

@@ -104,7 +104,7 @@ func TestEnvironmentIsMappedAsTheImageDoes(t *testing.T) {
 	}
 }
 
-func TestUnknownKeys(t *testing.T) {
+func TestKeysThatAreWarnedOf(t *testing.T) {
 	tests := []struct {
 		name, properties string
 		warning, fault   string
@@ -119,6 +119,9 @@ func TestUnknownKeys(t *testing.T) {
 		{"of a plug-in", "rsm.config.bucket=x\nraftsman.config.strict=true", "", ""},
 		{"of Java", "create.topic.policy.class.name=a.B", "line 1: create.topic.policy.class.name=a.B: this broker does not run Java classes, " +
 			"so what the class would refuse is allowed", ""},
+		{"a topic that cannot be", "offsets.topic.segment.bytes=1048575", "line 1: offsets.topic.segment.bytes=1048575: topics have segments of " +
+			"1048576 bytes or more, so that __consumer_offsets cannot be created and groups wait for their coordinator; set 1048576 or more", ""},
+		{"a small topic", "offsets.topic.segment.bytes=1048576", "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,5 +1,7 @@
 package config
 
+import "fmt"
+
 // unsupported are settings that change what is safe or what can be read. A broker that passed over them would do harm, so it
 // does not start with them.
 var unsupported = []struct {
@@ -45,6 +47,21 @@ func (b *Broker) warnNotRun() []Warning {
 		}
 	}
 	return warnings
+}
+
+// warnNoOffsetsTopic returns a warning where the topic of the groups could not be created: as in Kafka the broker starts, and
+// clients wait for their coordinator without end. A topic that exists already is served.
+func (b *Broker) warnNoOffsetsTopic() []Warning {
+	const name = "offsets.topic.segment.bytes"
+	v, least := b.resolved[name], int64(0)
+	if k, ok := Lookup(ScopeTopic, "segment.bytes"); ok {
+		least = int64(k.check.min)
+	}
+	if v.null || v.i >= least {
+		return nil
+	}
+	return []Warning{{Name: name, Message: fmt.Sprintf("%s=%d: topics have segments of %d bytes or more, so that __consumer_offsets cannot "+
+		"be created and groups wait for their coordinator; set %d or more", name, v.i, least, least)}}
 }
 
 // WithoutEffect returns the keys that properties, environment and overrides set and that nothing reads, by name: those to come
