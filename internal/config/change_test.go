@@ -612,3 +612,24 @@ func recordChanges(t *testing.T) {
 	}
 	writeJSON(t, "changes.json", changes)
 }
+
+// TestTheLastCleanerThreadStays: with log.cleaner.threads=0 stored, Kafka applies nothing of what is stored of its broker.
+func TestTheLastCleanerThreadStays(t *testing.T) {
+	b, _, err := Parse("", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for count, want := range map[string]string{
+		"0": "log.cleaner.threads is 1 now: it can be changed to from 1 to 2 at once", "1": "", "2": "",
+		"3": "log.cleaner.threads is 1 now: it can be changed to from 1 to 2 at once",
+	} {
+		next := map[string]string{"log.cleaner.threads": count}
+		got := ""
+		if err := b.Check(Change{Kind: KindBroker, Name: "1", Changed: sortedNames(next), Next: next, After: Dynamic{Node: next}}); err != nil {
+			_, got = kafka.Answer(err)
+		}
+		if got != want {
+			t.Errorf("log.cleaner.threads=%s: %q, want %q", count, got, want)
+		}
+	}
+}

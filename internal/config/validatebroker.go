@@ -58,8 +58,8 @@ func checkBrokerKey(name, text string, forAll bool) error {
 	return nil
 }
 
-// threadCounts are the sizes of Kafka's thread pools. They do nothing here, but tools expect that they move by a factor of two
-// at most.
+// threadCounts are the sizes of Kafka's thread pools. Most do nothing here, but tools expect that they move by a factor of two
+// at most, and Kafka does not apply what is stored of a broker where one is 0.
 var threadCounts = []string{
 	"background.threads", "log.cleaner.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers",
 }
@@ -67,8 +67,8 @@ var threadCounts = []string{
 func checkThreads(before, after *Broker) error {
 	for _, name := range threadCounts {
 		was, is := before.resolved[name].i, after.resolved[name].i
-		if is != was && (is > 2*was || is < was/2) {
-			return kafka.Refuse(kafka.InvalidRequest, "%s is %d now: it can be changed to from %d to %d at once", name, was, was/2, 2*was)
+		if least := max(1, was/2); is != was && (is > 2*was || is < least) {
+			return kafka.Refuse(kafka.InvalidRequest, "%s is %d now: it can be changed to from %d to %d at once", name, was, least, 2*was)
 		}
 	}
 	return nil
