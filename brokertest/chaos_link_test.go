@@ -14,7 +14,7 @@ import (
 )
 
 // patience is how long an answer, or anything else that must come, is waited for. It is far more than what a busy machine needs.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // link is one connection to a broker, with requests made by hand: pipelined, and answered in order.
 type link struct {

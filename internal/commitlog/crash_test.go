@@ -21,12 +21,12 @@ import (
 // The crash test runs a program of everything that a log can do over a disk whose power is cut, and compares what comes back
 // with what had been promised. Each run takes fresh seeds. More of them: CRASH_SEEDS=1000 go test -run PowerCut ./internal/commitlog
 
-// crashSeeds is how many seeds CRASH_SEEDS asks for, or the standard number.
+// crashSeeds is how many seeds CRASH_SEEDS asks for, or the standard number, and fewer under the race detector.
 func crashSeeds(standard int) int {
 	if n, err := strconv.Atoi(os.Getenv("CRASH_SEEDS")); err == nil {
 		return n
 	}
-	return standard
+	return max(1, standard/seedsUnderRace)
 }
 
 // seeds yields so many seeds, from CRASH_SEED on or from anywhere.

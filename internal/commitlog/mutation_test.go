@@ -1,3 +1,7 @@
+// What this looks for is no race, and it takes minutes with the detector.
+
+//go:build !race
+
 package commitlog
 
 import (
