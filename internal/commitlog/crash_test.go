@@ -78,6 +78,7 @@ type crasher struct {
 	now      time.Time
 	formated bool
 	counter  int
+	producer kafka.ProducerID
 	sequence kafka.Sequence
 	epoch    kafka.Epoch
 	ids      byte
@@ -222,11 +223,12 @@ func (c *crasher) create() (err error) {
 // adopt makes what was found the new truth.
 func (c *crasher) adopt() {
 	p, end := &c.promise, c.log.EndOffset()
-	if c.config.Compact {
+	switch {
+	case c.config.Compact && p.resetting >= 0: // part of a log that was given up; what lies below its start may come back
+		below := slices.DeleteFunc(p.history, func(s stored) bool { return s.next > c.log.StartOffset() })
+		p.history = append(below, c.found...)
+	case c.config.Compact:
 		p.history = slices.DeleteFunc(p.history, c.isTorn)
-	}
-	if p.resetting >= 0 && c.config.Compact {
-		p.history = c.found // of a log that was given up in part
 	}
 	p.cleaned, p.adopted = min(p.cleaned, end), append(p.adopted, end)
 	p.history = slices.DeleteFunc(p.history, func(s stored) bool { return s.next > end })
@@ -241,8 +243,9 @@ func (c *crasher) check() error {
 	p, l := &c.promise, c.log
 	start, end := l.StartOffset(), l.EndOffset()
 	if p.resetting >= 0 {
-		if start == end { // emptied, or even begun again
-			p.history = nil
+		if start == end { // emptied, or even begun again: it may know of batches that the history does not
+			p.history, c.found = nil, nil
+			c.producer++
 			return nil
 		}
 		p.startMin, p.acked = 0, 0
@@ -464,7 +467,7 @@ func (c *crasher) append() error {
 	for range 1 + c.rand.IntN(6) {
 		c.counter++
 		n := 1 + c.rand.IntN(3)
-		b := record.Builder{Producer: &record.Producer{ID: 9, BaseSequence: c.sequence}}
+		b := record.Builder{Producer: &record.Producer{ID: c.producer, BaseSequence: c.sequence}}
 		for range n {
 			size := c.rand.IntN(300)
 			if c.rand.IntN(20) == 0 {

@@ -2,7 +2,6 @@ package commitlog
 
 import (
 	"errors"
-	"math"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/record"
@@ -116,67 +115,78 @@ func (l *Log) MaxTimestamp(bound kafka.Offset) (found Timestamped, ok bool, err 
 	return found, ok, err
 }
 
-func (l *Log) maxTimestamp(segments []*segment, bound, end kafka.Offset) (Timestamped, bool, error) {
+// maxTimestamp looks at the newest segment first: in most logs it has the largest timestamp, and the others only the header of one.
+func (l *Log) maxTimestamp(segments []*segment, bound, end kafka.Offset) (largest Timestamped, ok bool, err error) {
 	start := l.StartOffset()
-	largest, in := int64(-1), -1
-	for i := find(segments, start); i < len(segments) && segments[i].base < bound; i++ {
-		ms, err := l.largestBelow(segments[i], start, bound, nextBase(segments, i, end))
+	for i, first := len(segments)-1, find(segments, start); i >= first; i-- {
+		s, next := segments[i], nextBase(segments, i, end)
+		if s.base >= bound {
+			continue
+		}
+		maxTime, err := s.maxTimestamp(next)
 		if err != nil {
 			return Timestamped{}, false, err
 		}
-		if ms > largest {
-			largest, in = ms, i
+		if ok && maxTime.TimestampMs < largest.TimestampMs {
+			continue
+		}
+		found, inSegment, err := s.largestBelow(maxTime.TimestampMs, start, bound, next)
+		if err != nil {
+			return Timestamped{}, false, err
+		}
+		if inSegment && found.TimestampMs >= 0 && (!ok || found.TimestampMs >= largest.TimestampMs) {
+			largest, ok = found, true
 		}
 	}
-	if in < 0 {
-		return Timestamped{}, false, nil
-	}
-	return segments[in].firstAtTime(largest, start, bound, nextBase(segments, in, end))
+	return largest, ok, nil
 }
 
-// largestBelow returns the largest timestamp of a segment's records in [start, bound), -1 if there is none.
-func (l *Log) largestBelow(s *segment, start, bound, next kafka.Offset) (int64, error) {
-	maxTime, err := s.maxTimestamp(next)
-	if err != nil {
-		return 0, err
-	}
+// largestBelow returns the first record of the largest timestamp among a segment's records in [start, bound). None of them is
+// behind most; that none has it is possible too: compaction leaves the headers of batches whose records it took.
+func (s *segment) largestBelow(most int64, start, bound, next kafka.Offset) (Timestamped, bool, error) {
 	if start <= s.base && next <= bound {
-		return maxTime.TimestampMs, nil
+		if found, ok, err := s.firstAtTime(most, start, bound, next); ok || err != nil {
+			return found, ok, err
+		}
 	}
-	largest := int64(-1)
-	err = s.headers(max(start, s.base), next, func(w *walker, head record.Batch, at int64) error {
+	largest, any := int64(0), false
+	err := s.headers(max(start, s.base), next, func(w *walker, head record.Batch, at int64) error {
 		switch {
 		case head.BaseOffset() >= bound:
 			return errStop
-		case head.MaxTimestampMs() <= largest:
+		case head.Count() == 0 || any && head.MaxTimestampMs() <= largest:
 			return nil
 		case head.BaseOffset() >= start && head.LastOffset() < bound:
-			largest = head.MaxTimestampMs()
+			largest, any = head.MaxTimestampMs(), true
 			return nil
 		}
-		ms, err := largestInBatch(w, at, start, bound)
-		largest = max(largest, ms)
+		ms, ok, err := largestInBatch(w, at, start, bound)
+		if ok && (!any || ms > largest) {
+			largest, any = ms, true
+		}
 		return err
 	})
-	return largest, err
+	if !any || err != nil {
+		return Timestamped{}, false, err
+	}
+	return s.firstAtTime(largest, start, bound, next)
 }
 
-// largestInBatch is for a batch of which only some records count.
-func largestInBatch(w *walker, at int64, start, bound kafka.Offset) (int64, error) {
+// largestInBatch is for a batch of which only some records count. It is false if none does.
+func largestInBatch(w *walker, at int64, start, bound kafka.Offset) (largest int64, ok bool, err error) {
 	b, err := w.batch(at)
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	largest := int64(math.MinInt64)
 	for r, err := range b.Records(decompressedMax) {
 		if err != nil {
-			return 0, w.corrupt(at, "%v", err)
+			return 0, false, w.corrupt(at, "%v", err)
 		}
-		if r.Offset >= start && r.Offset < bound {
-			largest = max(largest, r.TimestampMs)
+		if r.Offset >= start && r.Offset < bound && (!ok || r.TimestampMs > largest) {
+			largest, ok = r.TimestampMs, true
 		}
 	}
-	return largest, nil
+	return largest, ok, nil
 }
 
 // headers calls each with the headers of the batches from an offset on. errStop ends it.
