@@ -70,8 +70,17 @@ func TestCleanerCompactsTopics(t *testing.T) {
 	}
 	before := w.values("compacted", 0, 0)
 	w.restart()
-	if after := w.values("compacted", 0, 0); !slices.Equal(before, after) {
-		t.Fatalf("values %v, after a restart %v", before, after)
+	after := w.values("compacted", 0, 0)
+	left := before
+	for _, v := range after { // the cleaner goes on, so there may be less
+		i := slices.Index(left, v)
+		if i < 0 {
+			t.Fatalf("values %v, after a restart %v", before, after)
+		}
+		left = left[i+1:]
+	}
+	if want := before[len(before)-4:]; !slices.Equal(after[max(0, len(after)-4):], want) {
+		t.Fatalf("values %v, after a restart %v: want the last of each key, %v", before, after, want)
 	}
 }
 
