@@ -250,7 +250,6 @@ func (d *Dir) makeJournal() bool {
 	file, err := d.layJournal()
 	if err != nil {
 		j.none = true
-		_ = d.fs.Remove(d.journalName() + tmpSuffix) // a full disk needs the room
 		_ = d.failUnlessFull(fmt.Errorf("make the journal: %w", err))
 		return false
 	}

@@ -95,7 +95,7 @@ func TestManyLogsAreFlushedWithOneSync(t *testing.T) {
 // cut.
 func TestJournalOfManyLogsSurvivesPowerCuts(t *testing.T) {
 	replayed := 0
-	for seed := range uint64(crashSeeds(150)) {
+	for seed := range seeds(crashSeeds(150)) {
 		r, disk := rand.New(rand.NewPCG(seed, 3)), faultfs.NewDisk(seed)
 		format(t, disk)
 		var acked [journalTestLogs][]byte
@@ -109,7 +109,7 @@ func TestJournalOfManyLogsSurvivesPowerCuts(t *testing.T) {
 			for i, l := range logs {
 				got := bytesOf(t, l)
 				if !bytes.HasPrefix(got, acked[i]) {
-					t.Fatalf("seed %d: %s has %d bytes which do not begin with the %d that were acknowledged", seed, l.Partition(), len(got), len(acked[i]))
+					t.Fatalf("seed %d (CRASH_SEED=%[1]d CRASH_SEEDS=1): %s has %d bytes which do not begin with the %d that were acknowledged", seed, l.Partition(), len(got), len(acked[i]))
 				}
 				acked[i] = got
 			}
