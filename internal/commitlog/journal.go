@@ -271,7 +271,7 @@ func (d *Dir) layJournal() (file vfs.File, err error) {
 		_, err = file.WriteAt(page[:min(journalPageBytes, d.journal.size-at)], at)
 	}
 	if err == nil {
-		err = file.Sync()
+		err = file.Sync() // nothing rests on it: a full disk is met here, not in a round
 	}
 	if err == nil {
 		err = d.fs.SyncDir(d.path)
