@@ -166,11 +166,11 @@ func TestFailedAppendLoadsThePartitionAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.commit("g", 1)
-		w.logs.set(func() { w.logs.lost = kafka.KafkaStorageError })
+		w.logs.set(func() { w.logs.lost, w.logs.leads = kafka.KafkaStorageError, false })
 		if code := w.commit("g", 2); code != kafka.NotCoordinator {
 			t.Errorf("commit on a failing disk: %v, want NOT_COORDINATOR", code)
 		}
-		w.logs.set(func() { w.logs.lost = nil })
+		w.logs.set(func() { w.logs.lost, w.logs.leads = nil, true })
 		time.Sleep(2 * reloadAfter) // fake time
 		synctest.Wait()
 		if got := w.committed("g"); got != 2 {

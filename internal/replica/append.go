@@ -121,8 +121,9 @@ func (m *Manager) Append(tp kafka.TopicPartition, batch record.Batch, done func(
 	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
 	if err == nil {
 		err = p.commit(batch, done)
-		if next := p.successor(err); next != nil {
-			err = next.commit(batch, done)
+		for next := p.successor(err); next != nil; next = p.successor(err) {
+			p = next
+			err = p.commit(batch, done)
 		}
 	}
 	if err != nil {

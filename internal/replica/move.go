@@ -357,10 +357,10 @@ func (mv *move) swap(now time.Time) (*replica, error) {
 	next.assigned.Store(p.assigned.Load())
 	next.publish()
 	p.core = nil
+	p.m.table.replace(p, next) // before p refuses: who is refused looks for the successor there
 	p.moved.Store(true)
 	p.refusal.CompareAndSwap(0, int32(kafka.NotLeaderOrFollower))
 	p.publish()
-	p.m.table.replace(p, next)
 	p.dir.remove(p.tp)
 	return next, nil
 }

@@ -56,7 +56,7 @@ func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 		if err == nil {
 			var parked bool
 			parked, err = p.produce(op, i, req, part.Records)
-			if next := p.successor(err); next != nil {
+			for next := p.successor(err); next != nil; next = p.successor(err) {
 				p = next
 				parked, err = p.produce(op, i, req, part.Records)
 			}

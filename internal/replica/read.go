@@ -76,9 +76,9 @@ func (op *fetchOp) collect() bool {
 			part := &op.req.Partitions[i]
 			// KIP-74: the first partition that has something gives at least one batch, whatever the limits.
 			p.read(part, &op.req, min(int(part.MaxBytes), left), total == 0, r)
-			if next := p.successor(r.Err); next != nil {
-				op.targets[i] = next
-				next.read(part, &op.req, min(int(part.MaxBytes), left), total == 0, r)
+			for next := p.successor(r.Err); next != nil; next = p.successor(r.Err) {
+				p, op.targets[i] = next, next
+				p.read(part, &op.req, min(int(part.MaxBytes), left), total == 0, r)
 			}
 		}
 		urgent = urgent || r.Err != kafka.None || r.Diverges
