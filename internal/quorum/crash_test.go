@@ -265,7 +265,8 @@ func (c *crasher) createSome(ctx context.Context) error {
 	cmd := meta.CreateTopics{}
 	for range 1 + c.random.IntN(3) {
 		name := fmt.Sprintf("topic-%d", c.random.IntN(1_000_000))
-		if _, taken := c.known.topics[name]; taken {
+		_, taken := c.known.topics[name]
+		if taken || slices.ContainsFunc(cmd.Topics, func(t meta.NewTopic) bool { return t.Name == name }) {
 			continue
 		}
 		cmd.Topics = append(cmd.Topics, meta.NewTopic{
