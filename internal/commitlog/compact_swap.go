@@ -70,7 +70,11 @@ func (l *Log) swap(c *Compaction, old []*segment, cleaned *segment) error {
 			return err
 		}
 	}
-	l.retireDoomed(cleaned)
+	l.doomedMu.Lock()
+	for _, s := range old {
+		l.takeDeletedName(s.base)
+	}
+	l.doomedMu.Unlock()
 	if err := l.swapFiles(old, cleaned); err != nil {
 		return l.dir.fail(fmt.Errorf("compact %s: %w", l.partition, err))
 	}
@@ -159,17 +163,4 @@ func (l *Log) pin(segments []*segment, i int) error {
 			return nil
 		}
 	}
-}
-
-// retireDoomed ends the use of an older segment whose .deleted files another's are about to replace.
-func (l *Log) retireDoomed(cleaned *segment) {
-	l.doomedMu.Lock()
-	defer l.doomedMu.Unlock()
-	l.doomed = slices.DeleteFunc(l.doomed, func(d doomedSegment) bool {
-		if d.base != cleaned.base || !d.renamed {
-			return false
-		}
-		d.retire()
-		return true
-	})
 }

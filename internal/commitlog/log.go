@@ -75,6 +75,7 @@ type Log struct {
 type doomedSegment struct {
 	*segment
 	renamed  bool
+	replaced bool      // another one of its base has taken the names of its files
 	removeAt time.Time // zero until Sweep sees it
 }
 

@@ -136,6 +136,9 @@ func (l *Log) sweepDoomed(now time.Time) error {
 	kept := l.doomed[:0]
 	for i := range l.doomed {
 		s := &l.doomed[i]
+		if s.replaced {
+			continue
+		}
 		if !s.renamed {
 			if err := l.keepSnapshot(l.doomed[i:]); err != nil {
 				return err
@@ -183,6 +186,7 @@ func (l *Log) renameDoomed(s *doomedSegment, now time.Time) error {
 	if l.closed.Load() {
 		return nil
 	}
+	l.takeDeletedName(s.base)
 	if err := s.markDeleted(); err != nil {
 		return err
 	}
@@ -192,4 +196,15 @@ func (l *Log) renameDoomed(s *doomedSegment, now time.Time) error {
 	s.renamed = true
 	s.removeAt = now.Add(time.Duration(l.config.Load().FileDeleteDelayMs) * time.Millisecond)
 	return l.removeSnapshot(s.base)
+}
+
+// takeDeletedName ends the use of a doomed segment whose .deleted files another one of its base is about to replace: a reader with
+// an old list of segments would find the other's bytes under the name. It needs doomedMu.
+func (l *Log) takeDeletedName(base kafka.Offset) {
+	for i := range l.doomed {
+		if d := &l.doomed[i]; d.renamed && !d.replaced && d.base == base {
+			d.retire()
+			d.replaced = true
+		}
+	}
 }

@@ -220,14 +220,15 @@ func (t *truncation) replace(old, active *segment) error {
 
 // discard takes a segment away, durably, and leaves its renamed files to Sweep.
 func (t *truncation) discard(s *segment) error {
+	t.doomedMu.Lock()
+	defer t.doomedMu.Unlock()
+	t.takeDeletedName(s.base)
 	if err := s.markDeleted(); err != nil {
 		return err
 	}
 	if err := t.fs.SyncDir(t.folder); err != nil {
 		return err
 	}
-	t.doomedMu.Lock()
-	defer t.doomedMu.Unlock()
 	t.doomed = append(t.doomed, doomedSegment{segment: s, renamed: true, removeAt: t.now})
 	return nil
 }
