@@ -58,7 +58,7 @@ func (n *Node) reportDirs() bool {
 	}
 	err := n.quorum.ReportDirs(context.Background(), report)
 	if err != nil {
-		n.log.Warn("the state of the log directories was not noted in the metadata log", "err", err)
+		n.log.Warn("the state of the log directories was not noted in the metadata log", "error", err)
 		n.replicas.ReturnDirReport(report)
 	}
 	return err == nil

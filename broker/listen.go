@@ -33,7 +33,7 @@ func (n *Node) listen() error {
 		case err == nil:
 			n.listeners = append(n.listeners, server.Listener{Listener: socket, Name: l.Name})
 		case !n.config.IsSet("listeners") && l.Host == "::1" && !errors.Is(err, syscall.EADDRINUSE):
-			n.log.Debug("no IPv6 on this machine", "listener", l.String(), "err", err)
+			n.log.Debug("no IPv6 on this machine", "listener", l.String(), "error", err)
 		default:
 			n.closeListeners()
 			return listenError(address, err)

@@ -158,7 +158,7 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	if cause == nil {
 		log.Info("stopping")
 	} else {
-		log.Error("the node can't go on and stops", "err", cause)
+		log.Error("the node can't go on and stops", "error", cause)
 	}
 	stopped, cancel := context.WithTimeout(context.WithoutCancel(ctx), orderlyLimit)
 	defer cancel()

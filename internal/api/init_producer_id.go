@@ -39,7 +39,7 @@ func (a *API) initProducer(req *kmsg.InitProducerIDRequest) (kafka.ProducerID, e
 	}
 	id, err := a.Quorum.NextProducerID(context.Background())
 	if err != nil {
-		a.Log.Warn("take a block of producer ids", "err", err)
+		a.Log.Warn("take a block of producer ids", "error", err)
 		return kafka.NoProducer, kafka.CoordinatorLoadInProgress // as Kafka says while it waits for a block
 	}
 	return id, nil

@@ -178,12 +178,12 @@ func (a *API) autoCreate(names []string) {
 	}
 	results, err := a.Quorum.CreateTopics(context.Background(), cmd)
 	if err != nil {
-		a.Log.Warn("create topics on first use", "topics", names, "err", err)
+		a.Log.Warn("create topics on first use", "topics", names, "error", err)
 		return
 	}
 	for _, r := range results {
 		if code, _ := kafka.Answer(r.Err); code != kafka.None && code != kafka.TopicAlreadyExists {
-			a.Log.Warn("create topic on first use", "topic", r.Name, "err", r.Err)
+			a.Log.Warn("create topic on first use", "topic", r.Name, "error", r.Err)
 		}
 	}
 }

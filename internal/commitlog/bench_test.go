@@ -91,7 +91,7 @@ func TestReadersAndFlushesBesideAppends(t *testing.T) {
 	}
 	beside(func() error { _, err := l.Flush(); return err })
 	beside(func() error { return l.Dir().SyncRecovered() })
-	beside(func() error { return l.Dir().Flush([]*Log{l}) })
+	beside(func() error { return l.Dir().FlushAll([]*Log{l}) })
 	beside(l.Dir().WriteCheckpoints)
 	beside(func() error { return l.Dir().Sweep(testStart.Add(time.Hour)) })
 	beside(func() error { _, _, err := l.OffsetForTime(testStart.UnixMilli()+500, l.FlushedOffset()); return err })

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
 )
 
 // Cleanable is what compaction finds to do in a log: the dirty range [First, End) lies behind what was cleaned before and before
@@ -125,17 +126,8 @@ func (s *segment) times(into *cleanSegment, next kafka.Offset, c *Config) error 
 	if c.CompactionLagMaxMs == math.MaxInt64 || s.size.Load() == 0 {
 		return nil
 	}
-	file, err := s.acquire()
-	if err != nil {
-		return err
-	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), headAhead)
-	defer w.done()
-	head, _, err := w.head(0)
-	if err != nil {
-		return err
-	}
-	into.firstMs = head.MaxTimestampMs()
-	return nil
+	return s.headers(s.base, next, func(_ *walker, head record.Batch, _ int64) error {
+		into.firstMs = head.MaxTimestampMs()
+		return errStop
+	})
 }

@@ -134,21 +134,9 @@ func (c captured) settle() {
 	c.log.setFlushed(max(c.end, c.log.FlushedOffset()))
 }
 
-// syncAllFrom is from how many logs on one flush of the whole file system is cheaper than one of each file.
-const syncAllFrom = 16
-
-// Flush flushes several logs of the directory at once: each by itself if they are few, and else the whole file system.
-func (d *Dir) Flush(logs []*Log) error {
-	if len(logs) < syncAllFrom {
-		for _, l := range logs {
-			if _, err := l.Flush(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return d.syncAll(logs)
-}
+// FlushAll flushes the whole file system, and so the logs of the directory at once: from some number of them on that costs less than
+// a Sync of each.
+func (d *Dir) FlushAll(logs []*Log) error { return d.syncAll(logs) }
 
 // SyncRecovered makes durable what the logs were opened with, all at once. After an unclean stop it may have been found in the
 // page cache only, so this comes before any of it is served.

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -309,9 +307,13 @@ func (d *Dir) settleJournal() error {
 	return nil
 }
 
+// settleAllFrom is from how many logs on, flushed one after the other, one flush of the whole file system is cheaper. The flusher's
+// limit is higher, as it flushes several side by side.
+const settleAllFrom = 16
+
 // settleLogs flushes segments, also of logs that are about to be closed.
 func (d *Dir) settleLogs(logs []*Log) error {
-	if len(logs) >= syncAllFrom {
+	if len(logs) >= settleAllFrom {
 		return d.syncAll(logs)
 	}
 	for _, l := range sortedByName(logs) {
@@ -369,23 +371,35 @@ func (l *Log) leaveJournal() error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	same := func(other *Log, _ bool) bool { return other.journaled() == l.journaled() } // it may have been closed and opened again
-	if j.at > 0 && !j.failed && !slices.ContainsFunc(slices.Collect(maps.Keys(j.logs)), func(other *Log) bool { return same(other, true) }) {
+	told := j.of(l)
+	if j.at > 0 && !j.failed && len(told) == 0 {
 		return nil // nor does it; but as long as nothing is in this lap, the one before can be read
 	}
 	j.buf = appendJournalHeader(j.buf[:0], j.lap, l.journaled(), journalCut, l.FlushedOffset())
 	if err := l.dir.writeJournal(sealJournalEntry(j.buf, j.chain)); err != nil {
 		return err
 	}
-	maps.DeleteFunc(j.logs, same)
+	for _, other := range told {
+		delete(j.logs, other)
+	}
 	return nil
+}
+
+// of returns what the lap has of a log, under the log itself or one that was closed before it was opened again. It needs mu.
+func (j *journal) of(l *Log) (told []*Log) {
+	for other := range j.logs {
+		if other.journaled() == l.journaled() {
+			told = append(told, other)
+		}
+	}
+	return told
 }
 
 // readJournal reads what a power cut may have left of the journal alone, and what an earlier start could not give to its logs.
 func (d *Dir) readJournal() error {
 	found := make(map[journaled][]journalEntry)
 	for _, name := range []string{d.keptName(), d.journalName()} {
-		content, err := readStart(d.fs, name, journalReadBytes)
+		content, err := vfs.ReadStart(d.fs, name, journalReadBytes)
 		if vfs.IsNotExist(err) {
 			continue
 		}
@@ -396,25 +410,6 @@ func (d *Dir) readJournal() error {
 	}
 	d.journal.found, d.journal.owed = found, make(map[journaled]bool)
 	return nil
-}
-
-// readStart reads a file up to so many bytes.
-func readStart(fs vfs.FS, name string, most int64) ([]byte, error) {
-	f, err := fs.Open(name, os.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, fmt.Errorf("size of %s: %w", name, err)
-	}
-	b := make([]byte, min(size, most))
-	n, err := f.ReadAt(b, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return b[:n], nil
 }
 
 // parseJournal adds the entries of the lap that begins at the front to those that were found.

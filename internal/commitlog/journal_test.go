@@ -447,7 +447,7 @@ func TestJournalThatIsNone(t *testing.T) {
 		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Truncate(name, 1<<40)); err != nil {
 			t.Fatal(err)
 		}
-		b, err := readStart(vfs.OS(), name, journalReadBytes)
+		b, err := vfs.ReadStart(vfs.OS(), name, journalReadBytes)
 		if err != nil || len(b) != journalReadBytes {
 			t.Errorf("read %d bytes, %v, want %d", len(b), err, journalReadBytes)
 		}

@@ -319,7 +319,7 @@ func TestSessionsEndAndAreSaidSo(t *testing.T) {
 				t.Fatalf("heartbeat: %v", code)
 			}
 		}
-		time.Sleep(11 * time.Second)
+		time.Sleep(11 * time.Second) // fake time
 		synctest.Wait()
 		if code := w.beat("g", id, 1); code != kafka.UnknownMemberId {
 			t.Errorf("heartbeat after the session: %v, want UNKNOWN_MEMBER_ID", code)
@@ -344,8 +344,8 @@ func TestWhatHappensToGroupsIsLoggedAndCounted(t *testing.T) {
 			}}))
 		})
 		expires := w.member("g")
-		w.ask("g", joinOf("")) // and waits for the first, which does not come
-		time.Sleep(11 * time.Second)
+		w.ask("g", joinOf(""))       // and waits for the first, which does not come
+		time.Sleep(11 * time.Second) // fake time
 		synctest.Wait()
 		w.commit("other", 1, 2)
 		w.commit("other", 3)

@@ -185,7 +185,7 @@ func (n *Node) failLocked(err error) error {
 	}
 	if n.failure == nil {
 		n.failure = err
-		n.o.Log.Error("metadata log failed", "err", err)
+		n.o.Log.Error("metadata log failed", "error", err)
 		n.o.OnFailure(err)
 	}
 	return n.failure

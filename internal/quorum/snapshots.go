@@ -42,7 +42,7 @@ func (s *snapshots) start() {
 				return
 			case <-s.due:
 				if err := s.n.Snapshot(); err != nil {
-					s.n.o.Log.Error("metadata snapshot", "err", err)
+					s.n.o.Log.Error("metadata snapshot", "error", err)
 				}
 			}
 		}

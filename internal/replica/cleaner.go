@@ -168,7 +168,7 @@ func (p *replica) compacts() bool {
 	return p.log != nil && p.serves() == nil && p.settings.Load().topic.CleanupCompact && p.uncleanable.Load() == nil
 }
 
-// cleanStep is how many bytes are read and written between two looks at the throttle and at the partition.
+// A step of cleaning reads and writes so many bytes between two looks at the throttle and at the partition.
 const (
 	cleanStepMax = 1 << 20
 	cleanStepMin = 16 << 10

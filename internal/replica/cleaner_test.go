@@ -27,18 +27,6 @@ func keyed(key, value string) []byte {
 	return b.Build()
 }
 
-// waitFor waits for a condition that other goroutines bring about.
-func (w *world) waitFor(what string, condition func() bool) {
-	w.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !condition() {
-		if time.Now().After(deadline) {
-			w.Fatalf("%s: not within 20 s; the log says\n%s", what, w.log)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 // rounds writes n values of each of four keys, in segments of a few batches.
 func (w *world) rounds(topic string, n int) {
 	w.Helper()

@@ -26,7 +26,10 @@ var (
 
 // TestAcknowledgedRecordsSurvivePowerCuts produces, reads and cuts the power at a random operation, again and again. After each
 // cut every acknowledged record is there, in order and once, and so is everything that a reader has seen.
-func TestAcknowledgedRecordsSurvivePowerCuts(t *testing.T) {
+func TestAcknowledgedRecordsSurvivePowerCuts(t *testing.T) { eachCrashSeed(t, survivePowerCuts) }
+
+// eachCrashSeed runs a test with one seed after the other, until one fails.
+func eachCrashSeed(t *testing.T, survive func(t *testing.T, seed uint64)) {
 	first := rand.Uint64()
 	seeds := *crashSeeds
 	if *crashSeed != 0 {
@@ -34,8 +37,8 @@ func TestAcknowledgedRecordsSurvivePowerCuts(t *testing.T) {
 	}
 	for i := range seeds {
 		seed := first + uint64(i)
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { survivePowerCuts(t, seed) }) {
-			t.Logf("to repeat: go test ./internal/replica -run PowerCuts -crash-seed %d", seed)
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { survive(t, seed) }) {
+			t.Logf("to repeat: go test ./internal/replica -run '^%s$' -crash-seed %d", t.Name(), seed)
 			return
 		}
 	}

@@ -27,6 +27,8 @@ type flusher struct {
 	mu    sync.Mutex // guards dirty
 	dirty []*replica
 
+	gathered gathered // the goroutine's own
+
 	wake chan struct{} // holds one token while dirty may not be empty
 	quit chan struct{}
 	done chan struct{}
@@ -85,6 +87,21 @@ type flushWorker struct {
 	released []partition.Release
 }
 
+// gathered is what a round found of its replicas when it began; reused from round to round.
+type gathered struct {
+	totals []int64
+	ends   []kafka.Offset
+	logs   []*commitlog.Log
+}
+
+// gather looks at the replicas before they are flushed: what is appended from here on may not be covered.
+func (g *gathered) gather(round []*replica) {
+	g.totals, g.ends, g.logs = growTo(g.totals, len(round)), growTo(g.ends, len(round)), growTo(g.logs, len(round))
+	for i, p := range round {
+		g.totals[i], g.ends[i], g.logs[i] = p.appended.Load(), p.log.EndOffset(), p.log
+	}
+}
+
 // flush makes every replica of the round durable, in the way that costs least: those with little to flush together, the others
 // depending on how many they are.
 func (f *flusher) flush(round []*replica, workers []flushWorker) {
@@ -126,24 +143,27 @@ func (w *flushWorker) flush(p *replica) {
 }
 
 // flushSmall flushes the replicas together that have little to flush, and returns the others.
+// The round is reused for them.
 func (f *flusher) flushSmall(round []*replica, w *flushWorker) (others []*replica) {
 	if len(round) == 0 {
 		return nil
 	}
-	totals, ends, logs := make([]int64, len(round)), make([]kafka.Offset, len(round)), make([]*commitlog.Log, len(round))
-	for i, p := range round {
+	for _, p := range round {
 		// From here on an append puts the replica on the list again: this round may not cover it. Only once in a round, or it would
 		// be in the next one twice.
 		p.queued.Store(false)
-		totals[i], ends[i], logs[i] = p.appended.Load(), p.log.EndOffset(), p.log
 	}
-	if err := f.d.disk.FlushSmall(logs); err != nil {
+	g := &f.gathered
+	g.gather(round)
+	defer clear(g.logs)
+	if err := f.d.disk.FlushSmall(g.logs); err != nil {
 		f.d.fail("flush of the journal", err)
 		return nil
 	}
+	others = round[:0]
 	for i, p := range round {
-		if end := p.log.FlushedOffset(); end >= ends[i] {
-			w.released = p.stable(end, totals[i], w.released)
+		if end := p.log.FlushedOffset(); end >= g.ends[i] {
+			w.released = p.stable(end, g.totals[i], w.released)
 		} else {
 			others = append(others, p)
 		}
@@ -153,15 +173,14 @@ func (f *flusher) flushSmall(round []*replica, w *flushWorker) (others []*replic
 
 // flushAll makes the whole round durable at once.
 func (f *flusher) flushAll(round []*replica, w *flushWorker) {
-	totals, logs := make([]int64, len(round)), make([]*commitlog.Log, len(round))
-	for i, p := range round {
-		totals[i], logs[i] = p.appended.Load(), p.log
-	}
-	if err := f.d.disk.Flush(logs); err != nil {
+	g := &f.gathered
+	g.gather(round)
+	defer clear(g.logs)
+	if err := f.d.disk.FlushAll(g.logs); err != nil {
 		f.d.fail("flush of all its files", err)
 		return
 	}
 	for i, p := range round {
-		w.released = p.stable(p.log.FlushedOffset(), totals[i], w.released)
+		w.released = p.stable(p.log.FlushedOffset(), g.totals[i], w.released)
 	}
 }

@@ -17,20 +17,7 @@ import (
 
 // TestMovesSurvivePowerCuts moves partitions between two log directories under load and cuts the power at a random operation.
 // After each cut every acknowledged record is there, in order and once, in one directory or the other.
-func TestMovesSurvivePowerCuts(t *testing.T) {
-	first := rand.Uint64()
-	seeds := *crashSeeds
-	if *crashSeed != 0 {
-		first, seeds = *crashSeed, 1
-	}
-	for i := range seeds {
-		seed := first + uint64(i)
-		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { surviveCutsWhileMoving(t, seed) }) {
-			t.Logf("to repeat: go test ./internal/replica -run MovesSurvive -crash-seed %d", seed)
-			return
-		}
-	}
-}
+func TestMovesSurvivePowerCuts(t *testing.T) { eachCrashSeed(t, surviveCutsWhileMoving) }
 
 // newWorldOfTwo is a world with two log directories on a file system, which the test closes.
 func newWorldOfTwo(t testing.TB, fs vfs.FS) *world {
@@ -108,11 +95,7 @@ func TestADiskThatFailsUnderAMove(t *testing.T) {
 			if err := w.m.MoveReplica(tp, "/data1"); err != nil {
 				t.Fatal(err)
 			}
-			for late := time.Now().Add(waitLimit); len(w.m.moves.list()) > 0; time.Sleep(time.Millisecond) {
-				if time.Now().After(late) {
-					t.Fatalf("%v at change %d: the move does not end\n%s", cause, n, w.log.String())
-				}
-			}
+			w.waitFor(fmt.Sprintf("the end of a move with %v at change %d", cause, n), func() bool { return len(w.m.moves.list()) == 0 })
 			switch here, _ := w.place(tp); here {
 			case "/data1":
 				moved++

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 )
@@ -38,17 +37,10 @@ func (w *world) move(tp kafka.TopicPartition, to string) {
 
 func (w *world) awaitPlace(tp kafka.TopicPartition, want string) {
 	w.Helper()
-	late := time.Now().Add(waitLimit)
-	for tick := time.NewTicker(time.Millisecond); ; <-tick.C {
-		if got, _ := w.place(tp); got == want {
-			tick.Stop()
-			return
-		}
-		if time.Now().After(late) {
-			got, _ := w.place(tp)
-			w.Fatalf("%s is in %s, want %s\n%s", tp, got, want, w.log.String())
-		}
-	}
+	w.waitFor(fmt.Sprintf("%s in %s", tp, want), func() bool {
+		is, _ := w.place(tp)
+		return is == want
+	})
 }
 
 // folders lists what is in the directories of a partition.
@@ -218,12 +210,7 @@ func TestAMoveIsShownAndLimited(t *testing.T) {
 		}
 		return p
 	}
-	for late := time.Now().Add(waitLimit); future().Bytes == 0; {
-		if time.Now().After(late) {
-			t.Fatal("nothing is copied")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	w.waitFor("a piece of the copy", func() bool { return future().Bytes > 0 })
 	if f := future(); f.Lag < 3 || f.Lag > 4 || f.Bytes > 2<<20 {
 		t.Errorf("a future replica of %d bytes and lag %d, want one piece of five", f.Bytes, f.Lag)
 	}

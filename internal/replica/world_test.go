@@ -324,6 +324,18 @@ func (w *world) elect(id kafka.TopicID, index int32, leader kafka.NodeID) {
 // waitLimit is when a test gives up waiting for what must happen.
 const waitLimit = 30 * time.Second
 
+// waitFor waits for a condition that other goroutines bring about, and that nobody tells of.
+func (w *world) waitFor(what string, condition func() bool) {
+	w.Helper()
+	late := time.Now().Add(waitLimit)
+	for !condition() {
+		if time.Now().After(late) {
+			w.Fatalf("%s: not within %v; the log says\n%s", what, waitLimit, w.log)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // answer waits for what a callback puts into the channel.
 func answer[T any](t testing.TB, from <-chan T) T {
 	t.Helper()

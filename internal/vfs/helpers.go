@@ -4,12 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 )
 
 // ReadFile returns the whole content of a file that is known to be small.
-func ReadFile(fsys FS, name string) ([]byte, error) {
+func ReadFile(fsys FS, name string) ([]byte, error) { return ReadStart(fsys, name, math.MaxInt64) }
+
+// ReadStart returns the content of a file up to so many bytes.
+func ReadStart(fsys FS, name string, most int64) ([]byte, error) {
 	f, err := fsys.Open(name, os.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -19,7 +23,7 @@ func ReadFile(fsys FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("size of %s: %w", name, err)
 	}
-	b := make([]byte, size)
+	b := make([]byte, min(size, most))
 	n, err := f.ReadAt(b, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
