@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -43,22 +44,22 @@ var rows = []row{
 	{
 		name: "produce-1k", title: "produce, 1 KiB values, acks=all, 6 partitions",
 		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 0.5}, {machine, "s/GB", false, 0}, {written, "per byte", false, 0}},
-		turn:    produceRow(1024, 400<<20, nil),
+		turn:    produceRow(1024, 1<<30, nil),
 	},
 	{
 		name: "produce-100b", title: "produce, 100 B values, acks=all, 6 partitions",
 		figures: []figure{{"throughput", "records/s", true, 1}, {cpu, "s/million", false, 0.5}, {machine, "s/million", false, 0}},
-		turn:    produceRow(100, 200<<20, nil),
+		turn:    produceRow(100, 400<<20, nil),
 	},
 	{
 		name: "produce-zstd", title: "produce, 1 KiB values, zstd",
 		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 0}, {machine, "s/GB", false, 0}},
-		turn:    produceRow(1024, 200<<20, []kgo.Opt{kgo.ProducerBatchCompression(kgo.ZstdCompression())}),
+		turn:    produceRow(1024, 400<<20, []kgo.Opt{kgo.ProducerBatchCompression(kgo.ZstdCompression())}),
 	},
 	{
 		name: "consume-1k", title: "consume, 1 KiB values, 6 partitions",
 		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 1}, {machine, "s/GB", false, 0}},
-		turn:    consumeRow(1024, 400<<20),
+		turn:    consumeRow(1024, 1<<30),
 	},
 	{
 		name: "unbatched", title: "produce to consume, 2,000 records/s, each alone in its requests",
@@ -127,7 +128,9 @@ func newTopic(ctx context.Context, b *broker, count int32, configs map[string]*s
 		return "", nil, err
 	}
 	admin := kadm.NewClient(cl)
-	if _, err := admin.CreateTopic(ctx, count, 1, configs, name); err != nil {
+	all := map[string]*string{"file.delete.delay.ms": new("100")} // its files are gone before the next turn
+	maps.Copy(all, configs)
+	if _, err := admin.CreateTopic(ctx, count, 1, all, name); err != nil {
 		cl.Close()
 		return "", nil, err
 	}
@@ -260,8 +263,7 @@ func drain(ctx context.Context, b *broker, topic string, count int) error {
 func flushed(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
 	ctx, cancel := ctxFor(ctx)
 	defer cancel()
-	one := "1"
-	topic, drop, err := newTopic(ctx, b, 60, map[string]*string{"flush.messages": &one})
+	topic, drop, err := newTopic(ctx, b, 60, map[string]*string{"flush.messages": new("1")})
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 type options struct {
@@ -110,6 +112,9 @@ func measure(ctx context.Context, o options, r row, brokers []*broker, report *r
 					b.stop()
 				}
 			}
+			if err := settle(); err != nil {
+				return err
+			}
 			figures, err := r.turn(ctx, b, o.scale)
 			if err != nil {
 				return fmt.Errorf("%s: %w", b.name, err)
@@ -120,6 +125,19 @@ func measure(ctx context.Context, o options, r row, brokers []*broker, report *r
 	fmt.Fprint(os.Stderr, "\r\033[K")
 	report.print(r)
 	return nil
+}
+
+// settle gives the broker that comes next the machine as the one before found it. What that one left has reached the device, so
+// nothing of it is written back meanwhile. And the memory that the page cache will take has been touched: where a host gives a
+// virtual machine its memory at the first touch, that costs seconds of CPU per gigabyte, to whoever happens to be the first.
+func settle() error {
+	time.Sleep(time.Second) // until deleted files are gone
+	unix.Sync()
+	touched, err := unix.Mmap(-1, 0, 6<<30, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return fmt.Errorf("6 GiB of memory for a turn: %w", err)
+	}
+	return unix.Munmap(touched)
 }
 
 // warm starts the broker, unless it runs, and puts the load on it: long on Kafka, whose JVM compiles meanwhile.
