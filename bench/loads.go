@@ -93,6 +93,16 @@ var rows = []row{
 		figures: []figure{{"start", "s", false, 0}, {"idle memory", "MB", false, 0}},
 		turn:    start,
 	},
+	{
+		name: "restart", title: "restart with 5,000 partitions and 2 GB", cold: true,
+		figures: restartFigures,
+		turn:    restartRow(5000, 2<<30),
+	},
+	{
+		name: "many", title: "restart with 100,000 partitions", cold: true,
+		figures: restartFigures,
+		turn:    restartRow(100_000, 100<<20),
+	},
 }
 
 const partitions = 6
