@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -99,10 +100,21 @@ func prepareRestart(ctx context.Context, b *broker, count int32, bytes int) erro
 	return os.WriteFile(marker, []byte(fmt.Sprint(count)), 0o644)
 }
 
+// createAtOnce is how many partitions a request may create.
+const createAtOnce = 5_000
+
 func recreate(ctx context.Context, admin *kadm.Client, count int32) error {
 	_, _ = admin.DeleteTopic(ctx, restartTopic)
-	_, err := admin.CreateTopic(ctx, count, 1, nil, restartTopic)
-	return err
+	if _, err := admin.CreateTopic(ctx, min(count, createAtOnce), 1, nil, restartTopic); err != nil {
+		return err
+	}
+	for made := int32(createAtOnce); made < count; made += createAtOnce {
+		added, err := admin.UpdatePartitions(ctx, int(min(made+createAtOnce, count)), restartTopic)
+		if err := cmp.Or(err, added.Error()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // loadAndKill kills the broker while records for all partitions are on their way.
