@@ -55,6 +55,9 @@ func (n *Node) openDirs() error {
 			n.meta = dir
 		}
 	}
+	for _, dir := range n.dirs { // the rest is for connections and what else is open
+		dir.LimitFiles(min(commitlog.OpenFilesMax, vfs.OpenFilesMax()/4/len(n.dirs)))
+	}
 	n.clusterID = n.meta.Meta().ClusterID
 	return nil
 }

@@ -166,6 +166,7 @@ func (c *crasher) start() error {
 		return fmt.Errorf("meta.properties say %+v", d.Meta())
 	}
 	d.SetJournal(int64(4000+c.rand.IntN(8000)), c.rand.IntN(3))
+	d.LimitFiles(1 + c.rand.IntN(8))
 	c.dir = d
 	if err := c.find(); err != nil {
 		return err

@@ -41,6 +41,7 @@ type Dir struct {
 	closed   bool
 
 	journal journal
+	files   openFiles
 
 	checkpointMu sync.Mutex  // serialises writing of checkpoint files; held across it
 	onDisk       checkpoints // what the files say. Guarded by checkpointMu
@@ -74,6 +75,7 @@ func OpenDir(fsys vfs.FS, path string, random func([]byte)) (*Dir, error) {
 		opened:   make(map[kafka.TopicPartition]bool),
 		settling: make(map[kafka.TopicPartition]*Log),
 		journal:  journal{size: journalBytes, after: journalAfter},
+		files:    openFiles{max: OpenFilesMax},
 	}
 	if err := d.open(); err != nil {
 		lock.Close()

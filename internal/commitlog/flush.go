@@ -63,6 +63,13 @@ func (l *Log) syncSegments() error {
 }
 
 func (s *segment) sync() error {
+	s.mu.Lock()
+	unseen := s.unseen
+	s.unseen = false
+	s.mu.Unlock()
+	if unseen {
+		return s.fs.SyncFS(s.folder)
+	}
 	f, err := s.acquire()
 	if err != nil {
 		return err

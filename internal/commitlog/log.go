@@ -330,7 +330,7 @@ func (l *Log) writeError(err error) error {
 
 // createSegment makes a new, empty segment.
 func (l *Log) createSegment(base kafka.Offset, now time.Time) (*segment, error) {
-	s := newSegment(l.fs, l.folder, base)
+	s := newSegment(l.fs, &l.dir.files, l.folder, base)
 	return s, l.create(s, now)
 }
 
@@ -350,7 +350,7 @@ func (l *Log) create(s *segment, now time.Time) error {
 	s.tail.add(mark{s.base, 0})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.file = &openFile{File: f, segment: s}
+	s.opened(f)
 	return nil
 }
 

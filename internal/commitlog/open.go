@@ -173,7 +173,7 @@ func (o *opening) listFiles() error {
 	}
 	for _, e := range entries {
 		if base, ok := parseOffsetName(e.Name, logSuffix); ok {
-			o.list = append(o.list, newSegment(o.fs, o.folder, base))
+			o.list = append(o.list, newSegment(o.fs, &o.dir.files, o.folder, base))
 		} else if offset, ok := parseOffsetName(e.Name, snapshotSuffix); ok {
 			o.snapshots = append(o.snapshots, offset)
 		} else if strings.HasSuffix(e.Name, txnIndexSuffix) {

@@ -205,7 +205,7 @@ func (s *segment) rebuildIndexes() error {
 	defer file.release()
 	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
-	fresh := newSegment(s.fs, s.folder, s.base)
+	fresh := newSegment(s.fs, s.files, s.folder, s.base)
 	for at := int64(0); at < w.limit; {
 		head, size, err := w.head(at)
 		if err != nil {

@@ -20,6 +20,7 @@ import (
 // held while the file is opened.
 type segment struct {
 	fs     vfs.FS
+	files  *openFiles
 	folder string
 	base   kafka.Offset
 	size   atomic.Int64 // bytes that hold whole batches, published after they are written
@@ -29,6 +30,8 @@ type segment struct {
 
 	mu        sync.Mutex // guards all below; taken after index.mu and txns.mu
 	file      *openFile  // nil while nobody has it open
+	slot      int        // of the file in files, 0 for none. Guarded by files.mu
+	unseen    bool       // the file was closed before all was flushed: a Sync of it may not tell of all errors, SyncFS does
 	used      bool       // since the last call of idle
 	deleted   bool       // the files are called .deleted
 	retired   bool       // the file is another segment's
@@ -53,8 +56,8 @@ type openFile struct {
 	users   int // guarded by segment.mu
 }
 
-func newSegment(fs vfs.FS, folder string, base kafka.Offset) *segment {
-	return &segment{fs: fs, folder: folder, base: base, maxTime: TimeEntry{-1, base}, firstMs: -1}
+func newSegment(fs vfs.FS, files *openFiles, folder string, base kafka.Offset) *segment {
+	return &segment{fs: fs, files: files, folder: folder, base: base, maxTime: TimeEntry{-1, base}, firstMs: -1}
 }
 
 // name is the path of one of the segment's files, by its suffix.
@@ -85,10 +88,16 @@ func (s *segment) acquire() (*openFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.file = &openFile{File: f, segment: s}
+		s.opened(f)
 	}
 	s.file.users++
 	return s.file, nil
+}
+
+// opened takes over the file that was opened. It needs s.mu.
+func (s *segment) opened(f vfs.File) {
+	s.file = &openFile{File: f, segment: s}
+	s.files.add(s)
 }
 
 // release gives back what acquire gave. The file is closed if it is no longer the segment's.
@@ -131,6 +140,7 @@ func (s *segment) closeFile() {
 	}
 	f := s.file
 	s.file = nil
+	s.files.remove(s)
 	if f.users == 0 {
 		f.File.Close() // flushed, or of no interest any more
 	}

@@ -79,7 +79,7 @@ func (l *Log) cutAt(s *segment, to, next kafka.Offset) (*segment, kafka.Offset, 
 	if err != nil || limit == 0 {
 		return nil, s.base, err
 	}
-	cut := newSegment(s.fs, s.folder, s.base)
+	cut := newSegment(s.fs, s.files, s.folder, s.base)
 	cut.begin(s.createdMs)
 	end := s.base
 	for at := int64(0); at < limit; {
@@ -134,7 +134,7 @@ func (t *truncation) run() error {
 	if err := t.dir.lower(t.partition, safe, t.start, t.end); err != nil {
 		return err
 	}
-	active := newSegment(t.fs, t.folder, t.end)
+	active := newSegment(t.fs, &t.dir.files, t.folder, t.end)
 	t.show(active)
 	if err := t.change(active); err != nil {
 		return t.dir.fail(fmt.Errorf("truncate %s: %w", t.partition, err))

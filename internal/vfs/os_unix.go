@@ -27,3 +27,12 @@ func freeSpace(dir string) (total, usable int64, err error) {
 	block := int64(s.Bsize) //nolint:unconvert // of another type on other systems
 	return int64(s.Blocks) * block, int64(s.Bavail) * block, nil
 }
+
+// OpenFilesMax is how many files the process may have open.
+func OpenFilesMax() int {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return 256
+	}
+	return int(min(limit.Cur, 1<<20))
+}

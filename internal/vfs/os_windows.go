@@ -72,3 +72,6 @@ func freeSpace(dir string) (total, usable int64, err error) {
 	}
 	return int64(size), int64(avail), nil
 }
+
+// OpenFilesMax is how many files the process may have open: Windows has no such limit.
+func OpenFilesMax() int { return 1 << 20 }

@@ -1,0 +1,75 @@
+package commitlog
+
+import "sync"
+
+// OpenFilesMax is how many segments of a directory have their files open, unless LimitFiles says otherwise.
+const OpenFilesMax = 4096
+
+// openFiles bounds how many segments of a directory have their files open. One more closes another that nobody uses just now,
+// rather one that was not used since it was looked at before. Its mu is taken after a segment's mu; of other segments then only
+// if it is free.
+type openFiles struct {
+	mu   sync.Mutex // guards all below, and slot of every segment; held for memory and a close
+	max  int
+	open []*segment
+	hand int // where to look next for one to close
+}
+
+// tries is how many segments are looked at to close one; of these the first half may stay if they were used.
+const tries = 32
+
+// LimitFiles bounds how many segments have their files open: those that are read or written at the moment come on top.
+func (d *Dir) LimitFiles(most int) {
+	d.files.mu.Lock()
+	defer d.files.mu.Unlock()
+	d.files.max = most
+}
+
+// add notes that a segment's file is open. The caller holds its mu.
+func (o *openFiles) add(s *segment) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := 0; i < tries && len(o.open) >= o.max && o.max > 0; i++ {
+		o.hand = (o.hand + 1) % len(o.open)
+		o.closeUnused(o.open[o.hand], i >= tries/2)
+	}
+	o.open = append(o.open, s)
+	s.slot = len(o.open)
+}
+
+// closeUnused closes the file of a segment that nobody uses. The caller holds o.mu.
+func (o *openFiles) closeUnused(s *segment, alsoRecent bool) {
+	if !s.mu.TryLock() {
+		return
+	}
+	defer s.mu.Unlock()
+	switch {
+	case s.file == nil || s.file.users > 0:
+	case s.used && !alsoRecent:
+		s.used = false
+	default:
+		// Errors of the kernel's own writing are told to files that were open then.
+		s.unseen = s.unseen || s.synced.Load() < s.size.Load()
+		s.file.File.Close() // what is not flushed yet SyncFS will flush
+		s.file = nil
+		o.drop(s)
+	}
+}
+
+// remove notes that a segment's file is not open any more. The caller holds its mu.
+func (o *openFiles) remove(s *segment) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.drop(s)
+}
+
+func (o *openFiles) drop(s *segment) {
+	if s.slot == 0 {
+		return
+	}
+	last := len(o.open) - 1
+	o.open[s.slot-1] = o.open[last]
+	o.open[s.slot-1].slot = s.slot
+	o.open[last] = nil
+	o.open, s.slot = o.open[:last], 0
+}
