@@ -122,10 +122,13 @@ func (c *Compaction) Step(budgetBytes int64) (usedBytes int64, done bool, err er
 // explain tells an error from what comes of a segment that retention or a truncation took away.
 func (c *Compaction) explain(err error) error {
 	gone := func(s *segment) bool { return !slices.Contains(*c.log.segments.Load(), s) }
-	if errors.Is(err, errRetired) || vfs.IsNotExist(err) && slices.ContainsFunc(c.segments, gone) && !c.log.closed.Load() {
+	if c.log.closed.Load() {
+		return c.log.readError(err)
+	}
+	if errors.Is(err, errRetired) || vfs.IsNotExist(err) && slices.ContainsFunc(c.segments, gone) {
 		return c.stale()
 	}
-	return c.log.readError(err)
+	return err
 }
 
 func (c *Compaction) stale() error {

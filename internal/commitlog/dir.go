@@ -257,7 +257,7 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 		defer l.swapMu.Unlock()
 		l.deleted = true
 		for _, s := range *l.segments.Load() {
-			s.abandon()
+			s.retire() // another partition may get the name
 		}
 		doomed.delay = time.Duration(l.config.Load().FileDeleteDelayMs) * time.Millisecond
 	}

@@ -63,19 +63,31 @@ func (l *Log) syncSegments() error {
 }
 
 func (s *segment) sync() error {
-	s.mu.Lock()
-	unseen := s.unseen
-	s.unseen = false
-	s.mu.Unlock()
-	if unseen {
-		return s.fs.SyncFS(s.folder)
-	}
 	f, err := s.acquire()
 	if err != nil {
 		return err
 	}
 	defer f.release()
+	if s.takeUnseen() {
+		return s.fs.SyncFS(s.folder)
+	}
 	return f.Sync()
+}
+
+// takeUnseen tells whether only SyncFS tells of all errors. The caller calls that, and after an error of it nothing is flushed any
+// more.
+func (s *segment) takeUnseen() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	unseen := s.unseen
+	s.unseen = false
+	return unseen
+}
+
+func (s *segment) setUnseen(unseen bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unseen = unseen
 }
 
 // syncNames makes the names of new segments durable, and at first the folder and what it says about itself.
@@ -127,6 +139,7 @@ func (l *Log) capture() captured {
 	for _, s := range segments {
 		if size := s.size.Load(); size != s.synced.Load() {
 			c.sizes[s] = size
+			s.takeUnseen()
 		}
 	}
 	return c

@@ -301,7 +301,12 @@ func TestAppendThatIsUnderWayWhileTheJournalForgets(t *testing.T) {
 			b.SetBaseOffset(l.EndOffset())
 			s := l.active()
 			position := s.size.Load()
-			if err := s.write(b, position); err != nil {
+			file, err := s.acquire()
+			if err == nil {
+				err = file.write(b, position)
+				defer file.release()
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			s.size.Store(position + int64(len(b)))

@@ -211,8 +211,13 @@ func (l *Log) append(b record.Batch, now time.Time) (Appended, error) {
 		appended.Rolled = true
 		s = l.active()
 	}
+	file, err := s.acquire()
+	if err != nil {
+		return Appended{}, l.writeError(err)
+	}
+	defer file.release() // when size tells of the batch: who closes a file asks then whether all in it is flushed
 	position := s.size.Load()
-	if err := s.write(b, position); err != nil {
+	if err := file.write(b, position); err != nil {
 		return Appended{}, l.writeError(err)
 	}
 	l.epochs.assign(b.LeaderEpoch(), appended.Base)
@@ -233,18 +238,13 @@ func (l *Log) writable() error {
 
 // write puts a batch behind what the segment holds. After an error nothing of it is left, or the caller takes the directory
 // offline.
-func (s *segment) write(b []byte, position int64) error {
-	f, err := s.acquire()
-	if err != nil {
-		return err
-	}
-	defer f.release()
+func (f *openFile) write(b []byte, position int64) error {
 	if _, err := f.WriteAt(b, position); err != nil {
 		if cut := f.Truncate(position); cut != nil {
 			// Not also wrapped: this is no longer a disk that is only full.
-			return fmt.Errorf("cut off what was written to %s: %w (the write: %v)", s.name(logSuffix), cut, err) //nolint:errorlint
+			return fmt.Errorf("cut off what was written to %s: %w (the write: %v)", f.segment, cut, err) //nolint:errorlint
 		}
-		return fmt.Errorf("write %s: %w", s.name(logSuffix), err)
+		return fmt.Errorf("write %s: %w", f.segment, err)
 	}
 	return nil
 }

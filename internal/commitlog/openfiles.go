@@ -6,10 +6,13 @@ import "sync"
 const OpenFilesMax = 4096
 
 // openFiles bounds how many segments of a directory have their files open. One more closes another that nobody uses just now,
-// rather one that was not used since it was looked at before. Its mu is taken after a segment's mu; of other segments then only
-// if it is free.
+// rather one that was not used since it was looked at before.
+//
+// Indexes, snapshots and checkpoints are not among them: their files are open only while they are read or written.
 type openFiles struct {
-	mu   sync.Mutex // guards all below, and slot of every segment; held for memory and a close
+	// mu guards all below, and slot of every segment; held for memory and a close. It is taken after a segment's mu; of other
+	// segments then only if it is free.
+	mu   sync.Mutex
 	max  int
 	open []*segment
 	hand int // where to look next for one to close
@@ -18,26 +21,39 @@ type openFiles struct {
 // tries is how many segments are looked at to close one; of these the first half may stay if they were used.
 const tries = 32
 
-// LimitFiles bounds how many segments have their files open: those that are read or written at the moment come on top.
+// LimitFiles bounds how many segments have their files open, one at least: those that are read or written at the moment come on
+// top.
 func (d *Dir) LimitFiles(most int) {
 	d.files.mu.Lock()
 	defer d.files.mu.Unlock()
-	d.files.max = most
+	d.files.max = max(most, 1)
 }
 
 // add notes that a segment's file is open. The caller holds its mu.
 func (o *openFiles) add(s *segment) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for i := 0; i < tries && len(o.open) >= o.max && o.max > 0; i++ {
-		o.hand = (o.hand + 1) % len(o.open)
-		o.closeUnused(o.open[o.hand], i >= tries/2)
-	}
+	o.shrink(o.max - 1)
 	o.open = append(o.open, s)
 	s.slot = len(o.open)
 }
 
-// closeUnused closes the file of a segment that nobody uses. The caller holds o.mu.
+// closeSome closes files until few enough are open for others to be opened. The caller holds a segment's mu.
+func (o *openFiles) closeSome() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shrink(len(o.open) - tries/4)
+}
+
+// shrink closes files that nobody uses until no more than some are left, or it has looked at enough. It needs mu.
+func (o *openFiles) shrink(most int) {
+	for i := 0; i < tries && len(o.open) > max(most, 0); i++ {
+		o.hand = (o.hand + 1) % len(o.open)
+		o.closeUnused(o.open[o.hand], i >= tries/2)
+	}
+}
+
+// closeUnused closes the file of a segment that nobody uses. It needs mu.
 func (o *openFiles) closeUnused(s *segment, alsoRecent bool) {
 	if !s.mu.TryLock() {
 		return

@@ -100,7 +100,7 @@ func (l *Log) wasCut(err error, seen *[]*segment, end kafka.Offset) bool {
 
 // readError explains that a deleted log's files are gone.
 func (l *Log) readError(err error) error {
-	if err != nil && l.closed.Load() && vfs.IsNotExist(err) {
+	if l.closed.Load() && (vfs.IsNotExist(err) || errors.Is(err, errRetired)) {
 		return fmt.Errorf("%s: %w", l.partition, ErrClosed)
 	}
 	return err

@@ -61,8 +61,13 @@ func (o *opening) found() []journalEntry {
 
 func (o *opening) replayBatch(b record.Batch) error {
 	s := o.list[len(o.list)-1]
+	file, err := s.acquire()
+	if err != nil {
+		return o.dir.failUnlessFull(err)
+	}
+	defer file.release()
 	position := s.size.Load()
-	if err := s.write(b, position); err != nil {
+	if err := file.write(b, position); err != nil {
 		return o.dir.failUnlessFull(err)
 	}
 	o.noteBatch(s, b, position)

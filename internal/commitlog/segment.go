@@ -34,7 +34,7 @@ type segment struct {
 	unseen    bool       // the file was closed before all was flushed: a Sync of it may not tell of all errors, SyncFS does
 	used      bool       // since the last call of idle
 	deleted   bool       // the files are called .deleted
-	retired   bool       // the file is another segment's
+	retired   bool       // the file is another segment's, or may be
 	maxKnown  bool
 	maxTime   TimeEntry // the largest timestamp, -1 while there is none, and the last offset of the first batch that has it
 	firstMs   int64     // timestamp of the first batch, -1 if unknown or none
@@ -65,8 +65,8 @@ func (s *segment) name(suffix string) string {
 	return filepath.Join(s.folder, offsetName(s.base, suffix))
 }
 
-// errRetired is for a reader that found a segment in a list from before a truncation.
-var errRetired = errors.New("segment was truncated")
+// errRetired is for a reader that found a segment in a list from before a truncation, or of a log that was deleted.
+var errRetired = errors.New("segment was truncated or deleted")
 
 // String is the path of the .log file.
 func (s *segment) String() string { return s.name(logSuffix) }
@@ -85,6 +85,10 @@ func (s *segment) acquire() (*openFile, error) {
 			name += deletedSuffix
 		}
 		f, err := s.fs.Open(name, os.O_RDWR)
+		if vfs.IsFull(err) { // the process has too many files open
+			s.files.closeSome()
+			f, err = s.fs.Open(name, os.O_RDWR)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +129,7 @@ func (s *segment) idle(active bool) {
 func (s *segment) closeIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used || s.synced.Load() < s.size.Load() {
+	if s.used || s.file != nil && s.file.users > 0 || s.synced.Load() < s.size.Load() {
 		s.used = false
 		return false
 	}

@@ -259,7 +259,8 @@ func (t *truncation) shorten(old *segment) error {
 	if err := file.Truncate(size); err != nil {
 		return err
 	}
-	if err := file.Sync(); err != nil {
+	t.cut.setUnseen(old.takeUnseen())
+	if err := t.cut.sync(); err != nil {
 		return err
 	}
 	t.cut.synced.Store(size)

@@ -66,9 +66,13 @@ func (m *Manager) Read(req *FetchRequest, done func([]FetchResult)) {
 	}
 }
 
+// fetchChunksMax is of how many partitions an answer has records: each keeps a file open until it was sent. The others come with the
+// next fetch, in which those that had their turn stand at the end.
+const fetchChunksMax = 1024
+
 // collect reads every partition within the limits and tells whether the answer can go.
 func (op *fetchOp) collect() bool {
-	total, urgent := 0, false
+	total, urgent, chunks := 0, false, 0
 	left := int(op.req.MaxBytes)
 	for i := range op.results {
 		r := &op.results[i]
@@ -84,6 +88,12 @@ func (op *fetchOp) collect() bool {
 		urgent = urgent || r.Err != kafka.None || r.Diverges
 		total += r.Chunk.Len
 		left -= r.Chunk.Len
+		if r.Chunk.Len > 0 {
+			chunks++
+		}
+		if chunks == fetchChunksMax {
+			left, urgent = 0, true
+		}
 	}
 	return urgent || total >= int(op.req.MinBytes) || op.req.MaxWaitMs <= 0 || len(op.results) == 0 || op.late.Load()
 }

@@ -47,6 +47,36 @@ func TestFetchRefusals(t *testing.T) {
 	}
 }
 
+// TestFetchOfManyPartitionsKeepsFewFilesOpen: the answer goes at once, though more is asked for.
+func TestFetchOfManyPartitionsKeepsFewFilesOpen(t *testing.T) {
+	const partitions = fetchChunksMax + 2
+	w := newWorld(t)
+	w.topic("t", partitions)
+	parts := make([]FetchPartition, partitions)
+	sent := make([]<-chan ProduceResult, partitions)
+	for i := range parts {
+		parts[i] = at("t", int32(i), 0)
+		sent[i] = w.send("t", int32(i), -1, plain("a"))
+	}
+	for _, s := range sent {
+		if r := answer(t, s); r.Err != kafka.None {
+			t.Fatal(r.Err)
+		}
+	}
+	full := 0
+	for i, r := range answer(t, w.poll(1<<20, parts...)) {
+		if r.Err != kafka.None || r.HighWatermark != 1 {
+			t.Errorf("partition %d: %+v", i, r.FetchResult)
+		}
+		if len(r.bytes) > 0 {
+			full++
+		}
+	}
+	if full != fetchChunksMax {
+		t.Errorf("records of %d partitions, want %d", full, fetchChunksMax)
+	}
+}
+
 func TestRule71FirstBatchOverTheLimits(t *testing.T) {
 	w := newWorld(t)
 	w.topic("t", 2)
