@@ -239,6 +239,9 @@ func (c *Compaction) endMap() error {
 		return err
 	}
 	c.groups, c.txns = groups, newCleanedTxns()
+	if err := c.log.noteGaps(); err != nil {
+		return err
+	}
 	if err := c.log.settleFor(end); err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func (w *cleanedSegment) side(suffix string, content []byte) error {
 	if _, err := f.WriteAt(content, 0); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	if err := f.Sync(); err != nil {
+	if err := f.Sync(); err != nil { // nothing rests on it: but for a .txnindex, as an index that does not fit its batches is made anew
 		return w.log.dir.fail(fmt.Errorf("flush %s: %w", name, err))
 	}
 	return nil

@@ -16,11 +16,24 @@ var (
 	ErrClosed = errors.New("log closed")
 )
 
-// CorruptError tells that bytes on the disk that should be good are not. Nothing was changed; the log does not open.
+// CorruptError tells that bytes on the disk that should be good are not. Nothing was changed; a log that is being opened does not
+// open.
 type CorruptError struct {
 	File   string
 	At     int64 // position in the file
 	Reason string
+	Remedy string // what to do, where that is not RemedyRecords
+}
+
+// RemedyRecords is what to do about records that are damaged or missing.
+const RemedyRecords = "take the partition from another replica or a backup: stop the broker, move the folder away, start it"
+
+// Advice is what to do about the damage.
+func (e *CorruptError) Advice() string {
+	if e.Remedy != "" {
+		return e.Remedy
+	}
+	return RemedyRecords
 }
 
 func (e *CorruptError) Error() string {

@@ -140,15 +140,15 @@ func (x *index) before(offset kafka.Offset) IndexEntry {
 	return x.offsets[n-1]
 }
 
-// beforePosition returns the position of the last indexed batch that begins at or before the position.
-func (x *index) beforePosition(position int64) int64 {
+// beforePosition returns the last indexed batch that begins at or before the position, as before does.
+func (x *index) beforePosition(position int64) IndexEntry {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	n := sort.Search(len(x.offsets), func(i int) bool { return x.offsets[i].Position > position })
 	if n == 0 {
-		return 0
+		return IndexEntry{}
 	}
-	return x.offsets[n-1].Position
+	return x.offsets[n-1]
 }
 
 // beforeTime returns the last entry below the timestamp: the first record with that timestamp or a larger one lies in a batch
@@ -179,6 +179,14 @@ func (x *index) unload() {
 	if x.loaded && !x.pinned && x.written.offsets == len(x.offsets) && x.written.times == len(x.times) {
 		x.loaded, x.offsets, x.times = false, nil, nil
 	}
+}
+
+// forget drops all entries, until they are made anew.
+func (x *index) forget() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.loaded, x.offsets, x.times = false, nil, nil
+	x.written.offsets, x.written.times = 0, 0
 }
 
 // save adds what the files lack. With nothing written yet it makes them new.

@@ -193,6 +193,11 @@ func (l *Log) AppendAsFollower(b record.Batch, now time.Time) (Appended, error) 
 	if b.BaseOffset() < l.EndOffset() {
 		return Appended{}, fmt.Errorf("append offset %d to %s, which ends at %d", b.BaseOffset(), l.partition, l.EndOffset())
 	}
+	if b.BaseOffset() > l.EndOffset() {
+		if err := l.noteGaps(); err != nil {
+			return Appended{}, err
+		}
+	}
 	return l.append(b, now)
 }
 

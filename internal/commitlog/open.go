@@ -206,12 +206,27 @@ func (o *opening) removeOrphans(entries []vfs.Entry) error {
 			if !ok || slices.ContainsFunc(o.list, func(s *segment) bool { return s.base == base }) {
 				continue
 			}
+			if err := o.checkOrphan(e.Name, base); err != nil {
+				return err
+			}
 			if err := o.remove(e.Name); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// checkOrphan tells an index whose segment was lost from one that retention, a truncation or compaction left.
+func (o *opening) checkOrphan(name string, base kafka.Offset) error {
+	i := slices.IndexFunc(o.list, func(s *segment) bool { return s.base > base })
+	if i <= 0 || base >= o.floor || o.list[i].base <= o.startCheckpoint || o.mayHaveGaps() {
+		return nil
+	}
+	return &CorruptError{
+		File:   newSegment(o.fs, o.folder, base).name(logSuffix),
+		Reason: fmt.Sprintf("it is missing between others, though %s is there", name),
+	}
 }
 
 func (o *opening) remove(name string) error {
@@ -244,6 +259,9 @@ func (o *opening) readEpochs() error {
 func (o *opening) findEnd() error {
 	if len(o.list) == 0 {
 		o.fresh, o.end = true, o.startCheckpoint
+		if o.floor > o.end {
+			return &CorruptError{File: o.folder, Reason: fmt.Sprintf("it has no segment, but had been flushed up to offset %d", o.floor)}
+		}
 		return nil
 	}
 	if !o.trusted {
@@ -265,6 +283,9 @@ func (o *opening) findEnd() error {
 		return err
 	}
 	o.end = next
+	if err := o.checkFloor(); err != nil {
+		return err
+	}
 	if err := o.loadProducers(o.end, o.end); err != nil {
 		return err
 	}
@@ -289,7 +310,11 @@ func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
 		s.maxTime = last
 	}
 	s.maxKnown = true
-	next, at := s.base, s.index.beforePosition(1<<63-1)
+	next := s.base
+	at, err := s.indexed(w, func(x *index) IndexEntry { return x.beforePosition(1<<63 - 1) })
+	if err != nil {
+		return 0, err
+	}
 	if w.limit > 0 {
 		head, _, err := w.head(0)
 		if err != nil {
@@ -324,6 +349,13 @@ func (o *opening) publish() error {
 	active.tail.add(mark{o.end, active.size.Load()})
 	o.setSegments(o.list)
 	start := max(o.startCheckpoint, o.list[0].base)
+	if start > o.end && o.trusted && o.end > o.list[0].base {
+		return &CorruptError{
+			File:   filepath.Join(o.dir.path, LogStartFile),
+			Reason: fmt.Sprintf("%s begins at offset %d, behind its end %d", o.partition, start, o.end),
+			Remedy: "stop the broker, take the partition's line out of the file and lower the count in its second line, start it",
+		}
+	}
 	if start > o.end {
 		o.dir.note("%s begins at %d, behind its end %d: it is emptied", o.partition, start, o.end)
 		o.Log.end.Store(int64(o.end))

@@ -74,6 +74,9 @@ func (l *Log) readFrom(segments []*segment, from, bound, end kafka.Offset, maxBy
 		if chunk.Next <= from {
 			break
 		}
+		if i+1 < len(segments) && !l.mayHaveGaps() {
+			return Chunk{}, missingBefore(segments[i+1], from)
+		}
 		from = chunk.Next
 	}
 	return Chunk{Next: from}, nil
@@ -161,7 +164,11 @@ func (s *segment) readFile(file vfs.File, from, bound, next kafka.Offset, maxByt
 // cut returns as many whole batches between begin and limit as maxBytes allows.
 func (s *segment) cut(w *walker, begin, limit, maxBytes int64, from kafka.Offset, atLeastOne bool) (Chunk, error) {
 	end, next := begin, from
-	at := max(begin, s.index.beforePosition(begin+maxBytes))
+	at, err := s.indexed(w, func(x *index) IndexEntry { return x.beforePosition(begin + maxBytes) })
+	if err != nil {
+		return Chunk{}, err
+	}
+	at = max(begin, at)
 	for at < limit {
 		head, size, err := w.head(at)
 		if err != nil {
@@ -191,11 +198,17 @@ func (s *segment) position(w *walker, offset kafka.Offset) (int64, error) {
 	if at, ok := s.tail.find(offset); ok && at <= w.limit {
 		return at, nil
 	}
-	at := s.index.before(offset).Position
+	at, err := s.indexed(w, func(x *index) IndexEntry { return x.before(offset) })
+	if err != nil {
+		return 0, err
+	}
 	for at < w.limit {
 		head, size, err := w.head(at)
 		if err != nil {
 			return 0, err
+		}
+		if head.BaseOffset() < s.base {
+			return 0, w.corrupt(at, "offset %d in the segment that begins with %d", head.BaseOffset(), s.base)
 		}
 		if head.LastOffset() >= offset {
 			return at, nil
@@ -216,16 +229,20 @@ func (l *Log) Batches(from kafka.Offset) iter.Seq2[record.Batch, error] {
 		}
 		segments := *l.segments.Load()
 		for i := find(segments, from); i < len(segments) && from < end; i++ {
-			next := nextBase(segments, i, end)
+			next, reached := nextBase(segments, i, end), from
 			err := segments[i].batches(from, next, func(b record.Batch) error {
 				if b.BaseOffset() >= end {
 					return errStop
 				}
+				reached = b.NextOffset()
 				if !yield(b, nil) {
 					return errStop
 				}
 				return nil
 			})
+			if err == nil && i+1 < len(segments) && reached < next && !l.mayHaveGaps() {
+				err = missingBefore(segments[i+1], reached)
+			}
 			if errors.Is(err, errStop) {
 				return
 			}
@@ -285,6 +302,7 @@ func (s *segment) load(next kafka.Offset) error {
 		return err
 	}
 	if !ok {
+		s.mended.Store(true)
 		return s.rebuildIndexes()
 	}
 	s.index.mu.Lock()

@@ -74,7 +74,7 @@ func (o *opening) checkFloor() error {
 	}
 	s := o.list[len(o.list)-1]
 	return &CorruptError{File: s.name(logSuffix), At: s.size.Load(), Reason: fmt.Sprintf(
-		"the log ends at offset %d, but had been flushed up to %d", o.end, o.floor)}
+		"the log ends at offset %d, but had been flushed up to %d (%s)", o.end, o.floor, RecoveryPointFile)}
 }
 
 // dropFrom removes the segments behind a torn end.
@@ -232,7 +232,7 @@ func (s *segment) replaceIndexes(fresh *index) error {
 	s.mu.Lock()
 	deleted := s.deleted
 	s.mu.Unlock()
-	if deleted {
+	if deleted || s.index.pinned {
 		return nil
 	}
 	if err := vfs.Replace(s.fs, s.name(timeIndexSuffix), encodeTimeIndex(fresh.times, s.base)); err != nil {

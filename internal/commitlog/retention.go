@@ -126,6 +126,9 @@ func (l *Log) sweep(now time.Time) error {
 	segments := *l.segments.Load()
 	for i, s := range segments {
 		s.idle(i+1 == len(segments))
+		if s.mended.Swap(false) {
+			l.dir.note("an index of %s was missing or did not fit its records: it is made anew from them", s)
+		}
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ type segment struct {
 	firstMs   int64     // timestamp of the first batch, -1 if unknown or none
 	createdMs int64
 
+	mended atomic.Bool  // its indexes were damaged and are made anew, and nobody was told yet
 	synced atomic.Int64 // how much of size is known to be durable
 	// How much of size is in the journal, or was; 0 if none. Guarded by the log's flushMu.
 	journaled int64
@@ -185,6 +186,9 @@ func (s *segment) maxTimestamp(next kafka.Offset) (TimeEntry, error) {
 		return maxTime, nil
 	}
 	if err := s.load(next); err != nil {
+		return TimeEntry{}, err
+	}
+	if err := s.checkLastTime(); err != nil {
 		return TimeEntry{}, err
 	}
 	s.mu.Lock()

@@ -55,10 +55,6 @@ func (s *segment) firstAtTime(ms int64, start, bound, next kafka.Offset) (found 
 	if err := s.load(next); err != nil {
 		return Timestamped{}, false, err
 	}
-	from := start
-	if before, ok := s.index.beforeTime(ms); ok {
-		from = max(from, before.Offset)
-	}
 	file, err := s.acquire()
 	if err != nil {
 		return Timestamped{}, false, err
@@ -66,6 +62,17 @@ func (s *segment) firstAtTime(ms int64, start, bound, next kafka.Offset) (found 
 	defer file.release()
 	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
+	from := start
+	if before, ok := s.index.beforeTime(ms); ok && before.Offset > from {
+		sound, err := s.checkTime(w, before)
+		if err != nil {
+			return Timestamped{}, false, err
+		}
+		if !sound {
+			before, _ = s.index.beforeTime(ms)
+		}
+		from = max(from, before.Offset)
+	}
 	at, err := s.position(w, from)
 	for err == nil && at < w.limit {
 		head, size, err := w.head(at)

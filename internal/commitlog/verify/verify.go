@@ -26,7 +26,7 @@ type Damage struct {
 
 // What can be done about damage.
 const (
-	remedyRecords = "take the partition from another replica or a backup: stop the broker, move the folder away, start it"
+	remedyRecords = commitlog.RemedyRecords
 	remedyIndex   = "stop the broker, remove the file, start it: it is made anew from the records"
 	remedyDerived = "stop the broker and remove the file and .kafka_cleanshutdown, start it: it is made anew from the records"
 	remedyMeta    = "restore the file from a backup, or from what raftsman log dump says of another broker's"
