@@ -207,7 +207,7 @@ func (c *Compaction) aheadBytes() int { return max(c.options.BufferBytes, headAh
 func (c *Compaction) mapBatch(b record.Batch) (full bool, err error) {
 	if b.IsControl() {
 		if _, err := c.txns.control(b); err != nil {
-			return false, c.reader.corrupt(b, err)
+			return false, c.reader.senseless(b, err)
 		}
 		return false, nil
 	}
@@ -216,7 +216,7 @@ func (c *Compaction) mapBatch(b record.Batch) (full bool, err error) {
 	}
 	for r, err := range b.Bare(decompressedMax) {
 		if err != nil {
-			return false, c.reader.corrupt(b, err)
+			return false, c.reader.senseless(b, err)
 		}
 		if r.Key != nil && r.Offset >= c.stats.Range.First && !c.offsets.put(r.Key, r.Offset) {
 			return true, nil
@@ -346,7 +346,7 @@ func (c *Compaction) cleanBatch() error {
 	c.stats.ReadRecords += int64(b.Count())
 	kept, records, err := c.filter(b)
 	if err != nil {
-		return c.reader.corrupt(b, err)
+		return c.reader.senseless(b, err)
 	}
 	c.stats.KeptRecords += int64(records)
 	if len(kept) != len(b) || len(b) > 0 && &kept[0] != &b[0] {

@@ -1,6 +1,10 @@
 package commitlog
 
-import "github.com/raftsman/raftsman/internal/record"
+import (
+	"fmt"
+
+	"github.com/raftsman/raftsman/internal/record"
+)
 
 // segmentReader walks through a segment, and checks its batches.
 type segmentReader struct {
@@ -47,7 +51,7 @@ func (r *segmentReader) batch() (record.Batch, error) {
 	return b, nil
 }
 
-// corrupt says that the batch that was read last makes no sense.
-func (r *segmentReader) corrupt(b record.Batch, err error) error {
-	return r.walker.corrupt(r.at-int64(len(b)), "%v", err)
+// senseless says that the batch that was read last is as some broker wrote it, but its records make no sense.
+func (r *segmentReader) senseless(b record.Batch, err error) error {
+	return fmt.Errorf("%s, batch at byte %d: %w", r.segment, r.at-int64(len(b)), err)
 }

@@ -351,7 +351,14 @@ func (d *Dir) Sweep(now time.Time) error {
 		return err
 	}
 	for _, l := range sortedByName(d.openLogs()) {
-		if err := l.sweep(now); err != nil && !errors.Is(err, ErrClosed) {
+		err := l.sweep(now)
+		switch {
+		case err == nil || errors.Is(err, ErrClosed):
+		case isCorrupt(err):
+			if !l.unsweepable.Swap(true) {
+				d.note("%v: segments that retention took out of %s stay on the disk", err, l.partition)
+			}
+		default:
 			return l.writeError(err)
 		}
 	}

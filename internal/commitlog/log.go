@@ -59,6 +59,7 @@ type Log struct {
 	metadataSynced bool         // partition.metadata and the folder's own name; guarded by flushMu
 	deleted        bool         // the folder is gone; guarded by flushMu
 
+	unsweepable     atomic.Bool // damage keeps removed segments on the disk, which was said
 	indexesUnsynced atomic.Bool // indexes or snapshots were written since the last checkpoint
 
 	// swapMu is held while compaction makes, renames or removes files, and by whoever else changes the list of segments but by
@@ -327,7 +328,7 @@ func (l *Log) syncFolder(why string) error {
 // writeError takes the directory offline after a failed write, unless the disk is only full, or the partition was deleted
 // beside it.
 func (l *Log) writeError(err error) error {
-	if err = l.readError(err); errors.Is(err, ErrClosed) {
+	if err = l.readError(err); errors.Is(err, ErrClosed) || isCorrupt(err) {
 		return err
 	}
 	return l.dir.failUnlessFull(err)

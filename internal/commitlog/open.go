@@ -63,6 +63,9 @@ func (d *Dir) openFolder(folder string, tp kafka.TopicPartition, id kafka.TopicI
 	}
 	o := opening{Log: l, now: now, trusted: trusted, floor: from, scanFrom: from, startCheckpoint: start}
 	if err := o.run(); err != nil {
+		if o.trusted && isCorrupt(err) {
+			d.leaveUntried(tp)
+		}
 		return nil, err
 	}
 	d.mu.Lock()
@@ -75,6 +78,15 @@ func (d *Dir) openFolder(folder string, tp kafka.TopicPartition, id kafka.TopicI
 	delete(d.journal.owed, l.journaled())
 	delete(d.trusted, tp)
 	return l, nil
+}
+
+// leaveUntried notes that a log was closed in order and is as it was then: what was found wrong with it must be found again.
+func (d *Dir) leaveUntried(tp kafka.TopicPartition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.clean {
+		delete(d.opened, tp)
+	}
 }
 
 // settle finishes what a log left that was closed since the last checkpoint.
@@ -113,7 +125,10 @@ func (l *Log) checkTopic() error {
 		return nil
 	}
 	if !id.IsZero() {
-		return fmt.Errorf("%s belongs to topic id %s, want %s", l.folder, id, l.topicID)
+		return &CorruptError{
+			File: filepath.Join(l.folder, PartitionMetadataFile), Reason: fmt.Sprintf("it tells of topic id %s, want %s", id, l.topicID),
+			Remedy: "if the folder holds the topic's records, stop the broker, remove the file, start it: it is made anew; if not, move the folder away",
+		}
 	}
 	return l.dir.failUnlessFull(vfs.WriteFile(l.fs, filepath.Join(l.folder, PartitionMetadataFile), formatPartitionMetadata(l.topicID)))
 }
@@ -223,10 +238,35 @@ func (o *opening) checkOrphan(name string, base kafka.Offset) error {
 	if i <= 0 || base >= o.floor || o.list[i].base <= o.startCheckpoint || o.mayHaveGaps() {
 		return nil
 	}
-	return &CorruptError{
-		File:   newSegment(o.fs, o.folder, base).name(logSuffix),
-		Reason: fmt.Sprintf("it is missing between others, though %s is there", name),
+	end, err := o.list[i-1].endOffset()
+	if err != nil || end >= o.list[i].base {
+		return err
 	}
+	return &CorruptError{
+		File:   filepath.Join(o.folder, offsetName(base, logSuffix)),
+		Reason: fmt.Sprintf("it is missing, though %s is there; offsets %d to %d are gone", name, end, o.list[i].base-1),
+	}
+}
+
+// endOffset reads the headers of a segment to tell where it ends.
+func (s *segment) endOffset() (kafka.Offset, error) {
+	file, err := s.acquire()
+	if err != nil {
+		return 0, err
+	}
+	defer file.release()
+	w := newWalker(file, s, s.size.Load(), bodyAhead)
+	defer w.done()
+	end := s.base
+	for at := int64(0); at < w.limit; {
+		head, size, err := w.head(at)
+		if err != nil {
+			return 0, err
+		}
+		end = head.NextOffset()
+		at += size
+	}
+	return end, nil
 }
 
 func (o *opening) remove(name string) error {

@@ -5,6 +5,7 @@ package kafka
 import (
 	"encoding/base64"
 	"fmt"
+	"math/bits"
 )
 
 // NodeID names a broker or controller (node.id). NoNode (-1) means none.
@@ -55,6 +56,16 @@ func (u UUID) String() string { return base64.RawURLEncoding.EncodeToString(u[:]
 
 // IsZero tells whether the id is unset.
 func (u UUID) IsZero() bool { return u == UUID{} }
+
+// IsNear tells whether two ids differ in so few bits that one is the other, damaged: ids that are random differ in many more.
+func (u UUID) IsNear(other UUID) bool {
+	const bitsMax = 8
+	differ := 0
+	for i := range u {
+		differ += bits.OnesCount8(u[i] ^ other[i])
+	}
+	return differ <= bitsMax
+}
 
 // MarshalText is String: ids are text in JSON too.
 func (u UUID) MarshalText() ([]byte, error) { return []byte(u.String()), nil }

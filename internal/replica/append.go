@@ -102,9 +102,12 @@ func (p *replica) failedWrite(doing string, err error) error {
 	if _, ok := errors.AsType[kafka.Error](err); ok {
 		return err
 	}
+	damage, isDamaged := isDamage(err)
 	switch {
 	case errors.Is(err, commitlog.ErrClosed):
 		return kafka.NotLeaderOrFollower
+	case isDamaged:
+		p.damaged(damage)
 	case errors.Is(err, commitlog.ErrDiskFailed):
 		p.dir.fail(doing+" "+p.tp.String(), err)
 	default:

@@ -254,6 +254,10 @@ func (p *replica) open(at placement) {
 		p.dir.fail("open "+p.tp.String(), err)
 		return
 	}
+	if damage, ok := isDamage(err); ok {
+		p.tellDamage(damage)
+		return
+	}
 	p.m.log.Error("a partition does not open and answers KAFKA_STORAGE_ERROR", "partition", p.tp.String(), "error", err)
 }
 
@@ -356,6 +360,9 @@ func (p *replica) remove() {
 	}
 	if p.uncleanable.Load() != nil {
 		p.m.cleaner.metrics.UncleanablePartitions.Add(-1)
+	}
+	if p.harmed.Load() {
+		p.m.damage.DamagedPartitions.Add(-1)
 	}
 	// Nothing takes the lock for a change any more, now that the partition refuses.
 	p.dir.remove(p.tp)

@@ -131,6 +131,7 @@ func (b *background) sweep(now time.Time) {
 		if err := d.disk.Sweep(now); err != nil {
 			b.m.log.Warn("deleted files are still on the disk", "directory", d.disk.Path(), "error", err)
 		}
+		d.tell()
 	}
 }
 

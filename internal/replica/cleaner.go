@@ -243,8 +243,8 @@ func (c *cleaner) cleaned(p *replica, s commitlog.CompactStats, took time.Durati
 	}
 }
 
-// failed decides what the end of a cleaning means. A log that is damaged is not cleaned again before the broker starts anew; it is
-// served on as it is.
+// failed decides what the end of a cleaning means. A log that can't be cleaned is not tried again before the broker starts anew. It
+// is served on if it is as some broker wrote it, and only its records make no sense; but not if it is damaged.
 func (c *cleaner) failed(p *replica, err error) {
 	if errors.Is(err, commitlog.ErrCompactionStale) || errors.Is(err, commitlog.ErrClosed) {
 		return // somebody truncated or deleted it
@@ -261,6 +261,9 @@ func (c *cleaner) failed(p *replica, err error) {
 			c.metrics.UncleanablePartitions.Add(1)
 			c.m.log.Error("a partition can't be compacted and grows until that is mended; look at the file with `raftsman log dump`, then restart the broker",
 				"partition", p.tp.String(), "reason", reason)
+		}
+		if damage, ok := isDamage(err); ok {
+			p.damaged(damage)
 		}
 	}
 }

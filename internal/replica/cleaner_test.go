@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/vfs"
 )
@@ -103,7 +104,13 @@ func TestCleanerPassesOverADamagedLog(t *testing.T) {
 	if n := strings.Count(w.log.String(), "can't be compacted"); n != 1 {
 		t.Fatalf("it was said %d times:\n%s", n, w.log)
 	}
-	w.mustProduce("damaged", 0, keyed("k1", "still served"))
+	if r := w.produce("damaged", 0, keyed("k1", "refused")); r.Err != kafka.KafkaStorageError {
+		t.Fatalf("a produce to the damaged partition: %v, want KAFKA_STORAGE_ERROR", r.Err)
+	}
+	if n := w.m.DamageMetrics().DamagedPartitions.Value(); n != 1 {
+		t.Fatalf("%d partitions are damaged, want 1", n)
+	}
+	w.mustProduce("sound", 0, keyed("k1", "still served"))
 }
 
 func (w *world) flipBit(name string, at int64) {

@@ -29,6 +29,7 @@ func (m *Manager) Stop() {
 func (m *Manager) Close(ctx context.Context) error {
 	m.Stop()
 	m.moves.close()
+	m.scrubber.close()
 	m.background.close()
 	m.applyMu.Lock()
 	m.cleaner.close()

@@ -102,6 +102,6 @@ func (d *logDir) remove(tp kafka.TopicPartition) {
 // tell logs what opening found and put right.
 func (d *logDir) tell() {
 	for _, note := range d.disk.Notes() {
-		d.m.log.Warn("recovery: "+note, "directory", d.disk.Path())
+		d.m.log.Warn(note, "directory", d.disk.Path())
 	}
 }

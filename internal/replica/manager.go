@@ -60,6 +60,8 @@ type Manager struct {
 
 	background background
 	cleaner    cleaner
+	damage     DamageMetrics
+	scrubber   scrubber
 }
 
 // table finds partitions without a lock. It is changed by Apply alone, topic by topic.
@@ -103,6 +105,7 @@ func New(o Options) *Manager {
 	m.settings.broker = o.Broker
 	m.moves.start(m)
 	m.background.start(m)
+	m.scrubber.start(m)
 	return m
 }
 

@@ -26,7 +26,12 @@ func (m *Manager) place(p *replica, image *meta.Image) placement {
 			m.reportPlace(p, image)
 			return placement{dir: f.dir, exists: true}
 		}
-		f.dir.remove(p.tp) // the topic was deleted and made anew while this node was away
+		if f.id.IsNear(p.id) { // a damaged partition.metadata: Open tells
+			p.dir = f.dir
+			return placement{dir: f.dir, exists: true}
+		}
+		// The topic was deleted and made anew while this node was away.
+		m.setAside(f.dir, p.tp, "it is of another topic of that name, with id "+f.id.String())
 	}
 	if id := m.assigned(p.tp, image); meta.NamesDir(id) {
 		for _, d := range m.dirs {

@@ -276,15 +276,12 @@ func (p *replica) failedRead(err error) kafka.Error {
 	if code, ok := errors.AsType[kafka.Error](err); ok {
 		return code
 	}
-	var corrupt *commitlog.CorruptError
+	damage, isDamaged := isDamage(err)
 	switch {
 	case errors.Is(err, commitlog.ErrClosed):
 		return kafka.NotLeaderOrFollower
-	case errors.As(err, &corrupt):
-		if p.refuse(kafka.KafkaStorageError) {
-			p.m.log.Error("a partition is damaged and answers KAFKA_STORAGE_ERROR from now on", "partition", p.tp.String(),
-				"directory", p.dir.disk.Path(), "error", err)
-		}
+	case isDamaged:
+		p.damaged(damage)
 	case vfs.IsFull(err):
 		p.dir.complain("read", p, err)
 	default:

@@ -40,6 +40,7 @@ type replica struct {
 	watched  atomic.Bool  // the expiry has it on its list
 
 	uncleanable atomic.Pointer[string] // why it is not compacted any more
+	harmed      atomic.Bool            // it is damaged and counted as such
 
 	waitMu  sync.Mutex // guards readers
 	readers partition.Readers
