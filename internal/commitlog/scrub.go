@@ -24,7 +24,7 @@ type Scrub struct {
 	at      int64        // where the next batch begins
 	reached kafka.Offset // which offset it should begin with
 	gaps    bool         // or a later one
-	epoch   kafka.Epoch  // of the batch before
+	epoch   kafka.Epoch  // of the batch before, NoEpoch at first
 }
 
 const (
@@ -35,7 +35,7 @@ const (
 )
 
 // Scrub begins a reading of the log. The caller ends it with Close.
-func (l *Log) Scrub() *Scrub { return &Scrub{log: l, from: -1} }
+func (l *Log) Scrub() *Scrub { return &Scrub{log: l, from: -1, epoch: kafka.NoEpoch} }
 
 // Close gives back what the reading holds. It may be called again.
 func (s *Scrub) Close() {
@@ -106,7 +106,7 @@ func (s *Scrub) next() (done bool, err error) {
 	}
 	s.segment, s.file = next, file
 	s.walker = newWalker(coldFile{file}, next, next.size.Load(), bodyAhead)
-	s.at, s.reached, s.gaps, s.epoch = 0, next.base, s.log.mayHaveGaps(), kafka.NoEpoch
+	s.at, s.reached, s.gaps = 0, next.base, s.log.mayHaveGaps()
 	return false, nil
 }
 

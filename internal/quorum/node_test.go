@@ -211,6 +211,54 @@ func TestSnapshotsTakeThePlaceOfTheLog(t *testing.T) {
 	}
 }
 
+// TestTheSnapshotBeforeTakesThePlaceOfADamagedOne, as long as the log behind it is there, and a new one is written. Without it the
+// node does not start: an older state must not pass for the newest.
+func TestTheSnapshotBeforeTakesThePlaceOfADamagedOne(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 9)
+	folder := filepath.Join(hostDir, "__cluster_metadata-0")
+	h.must(h.format())
+	h.must(h.open())
+	for i := range 6 {
+		h.create(fmt.Sprintf("topic-%d", i))
+		if i%2 == 1 {
+			h.must(h.node.Snapshot())
+		}
+	}
+	before := describe(h.node.Image())
+	h.must(h.close())
+	ids, err := listSnapshots(h.fs, folder)
+	h.must(err)
+	newest := ids[len(ids)-1]
+	content, err := vfs.ReadFile(h.fs, filepath.Join(folder, newest.String()))
+	h.must(err)
+	for name, damaged := range map[string][]byte{
+		"a bit": slices.Concat(content[:len(content)/2], []byte{content[len(content)/2] ^ 4}, content[len(content)/2+1:]),
+		"torn":  content[:len(content)-1], "empty": {},
+	} {
+		h.must(vfs.WriteFile(h.fs, filepath.Join(folder, newest.String()), damaged))
+		var log strings.Builder
+		h.options = func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }
+		h.must(h.open())
+		if after := describe(h.node.Image()); after != before {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, after, before)
+		}
+		if said := log.String(); strings.Count(said, "metadata snapshot is damaged") != 1 || !strings.Contains(said, newest.String()) {
+			t.Errorf("%s: the log says\n%s", name, said)
+		}
+		if n := h.node.unsnapped; n < h.node.o.SnapshotBytes {
+			t.Errorf("%s: no new snapshot is due", name)
+		}
+		h.must(h.close())
+	}
+	for _, id := range ids[:len(ids)-1] {
+		h.must(h.fs.Remove(filepath.Join(folder, id.String())))
+	}
+	var corrupt *commitlog.CorruptError
+	if err := h.open(); !errors.As(err, &corrupt) || !strings.HasSuffix(corrupt.File, newest.String()) {
+		t.Errorf("a start without the snapshot before: %v", err)
+	}
+}
+
 func TestAnUncleanStopBeginsNewLeaderEpochs(t *testing.T) {
 	h := newHost(t, vfs.NewMemory(), 3)
 	h.must(h.format())

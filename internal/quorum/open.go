@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -116,6 +117,13 @@ func (n *Node) loadSnapshot(ids []SnapshotID, p *replay) (*meta.Image, kafka.Off
 			"it ends at offset %d, outside of the metadata log, which goes from %d to %d", newest.End, n.log.StartOffset(), n.log.EndOffset())}
 	}
 	headerMs, err := readSnapshot(n.o.FS, name, p)
+	if damage := (*commitlog.CorruptError)(nil); errors.As(err, &damage) && len(ids) > 1 && ids[len(ids)-2].End >= n.log.StartOffset() {
+		n.o.Log.Error("the newest metadata snapshot is damaged: the one before it and the log behind that are read instead, and a new one is written; remove the file",
+			"file", name, "byte", damage.At, "reason", damage.Reason)
+		*p = replay{update: image.Update()}
+		n.unsnapped = n.o.SnapshotBytes
+		return n.loadSnapshot(ids[:len(ids)-1], p)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
