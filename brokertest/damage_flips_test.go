@@ -87,7 +87,7 @@ func (f *flipped) choose(r *rand.Rand) {
 			return err
 		}
 		info, err := e.Info()
-		open := !f.clean && filepath.Ext(path) == ".log" && filepath.Base(filepath.Dir(path)) == "hurt-0" && f.lastOf(path)
+		open := !f.clean && filepath.Ext(path) == ".log" && f.isOpen(path)
 		if err == nil && info.Size() > 0 && !open {
 			names = append(names, strings.TrimPrefix(path, f.dir+"/"))
 		}
@@ -108,8 +108,11 @@ func (f *flipped) choose(r *rand.Rand) {
 	}
 }
 
-// lastOf tells whether a segment of hurt-0 reaches behind the recovery point.
-func (f *flipped) lastOf(log string) bool {
+// isOpen tells whether a segment reaches behind its recovery point.
+func (f *flipped) isOpen(log string) bool {
+	if folder := filepath.Base(filepath.Dir(log)); folder != "hurt-0" {
+		return folder == "__cluster_metadata-0"
+	}
 	logs, err := filepath.Glob(filepath.Join(filepath.Dir(log), "*.log"))
 	if err != nil {
 		f.Fatal(err)

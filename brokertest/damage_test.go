@@ -466,9 +466,12 @@ func TestDamage(t *testing.T) {
 				if c.scrubs {
 					properties = []string{"raftsman.log.scrub.bytes.per.second=1000000000", "raftsman.log.scrub.interval.ms=1"}
 				}
-				for range 2 { // what was done at the first start must not hide it from the second
+				for again := range 2 { // what was done at the first start must not hide it from the second
+					if c.scrubs && again > 0 {
+						properties = append(properties, "raftsman.log.scrub.bytes.per.second=0") // it knows
+					}
 					b := startOn(t, dir, properties...)
-					b.checkDamage(c.names, c.kept, c.scrubs)
+					b.checkDamage(c.names, c.kept, c.scrubs && again == 0)
 					for partition := range int32(3) {
 						if n, err := b.read("well", partition, wellRecords); err != nil {
 							t.Errorf("well-%d: %d records, %v", partition, n, err)
@@ -530,6 +533,48 @@ func (b *damageBroker) waitFor(done func() bool) {
 	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			b.Fatalf("in vain; the broker's log:\n%s", b.log)
+		}
+	}
+}
+
+// TestDamageThatIsMendedIsServed: a file that comes back from a backup takes the partition back into use, at the next start.
+func TestDamageThatIsMendedIsServed(t *testing.T) {
+	_, dir := damagedDirs(t)
+	d := damage{t, filepath.Join(dir, "hurt-0")}
+	name := d.file(".log", 1)
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.change(name, flip(func(c []byte) int { return batchAt(c, 2) + 70 }))
+	b := startOn(t, dir, "raftsman.log.scrub.bytes.per.second=1000000000", "raftsman.log.scrub.interval.ms=1")
+	b.waitFor(b.refusesHurt)
+	b.stop()
+	d.change(name, func([]byte) []byte { return whole })
+	b = startOn(t, dir)
+	defer b.stop()
+	if n, err := b.read("hurt", 0, hurtRecords); err != nil || !strings.Contains(b.log.String(), "is whole again") {
+		t.Errorf("%d records, %v; the broker's log:\n%s", n, err, b.log)
+	}
+	if _, err := os.Stat(filepath.Join(d.folder, "raftsman.damaged")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("raftsman.damaged is still there: %v", err)
+	}
+}
+
+// TestAFileThatVanishesIsItsPartitionsDamage, while the broker serves: the directory stays in use.
+func TestAFileThatVanishesIsItsPartitionsDamage(t *testing.T) {
+	dir, _ := damagedDirs(t)
+	b := startOn(t, dir, "raftsman.log.scrub.bytes.per.second=0")
+	defer b.stop()
+	d := damage{t, filepath.Join(dir, "hurt-0")}
+	d.remove(d.file(".log", 2))
+	b.checkDamage(".log", 1, false)
+	for partition := range int32(3) {
+		if n, err := b.read("well", partition, wellRecords); err != nil {
+			t.Errorf("well-%d: %d records, %v", partition, n, err)
+		}
+		if err := b.produce("well", partition, wellRecords, wellRecords+1); err != nil {
+			t.Errorf("produce to well-%d: %v", partition, err)
 		}
 	}
 }

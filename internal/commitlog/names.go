@@ -17,6 +17,7 @@ const (
 	LogStartFile           = "log-start-offset-checkpoint"
 	HighWatermarkFile      = "replication-offset-checkpoint"
 	JournalFile            = "raftsman.journal" // ours
+	DamagedFile            = "raftsman.damaged" // ours, in a partition's folder
 	CleanerFile            = "cleaner-offset-checkpoint"
 	EpochsFile             = "leader-epoch-checkpoint"
 	PartitionMetadataFile  = "partition.metadata"

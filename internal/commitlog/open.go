@@ -187,7 +187,11 @@ func (o *opening) listFiles() error {
 		return o.listFiles()
 	}
 	for _, e := range entries {
-		if base, ok := parseOffsetName(e.Name, logSuffix); ok {
+		if e.Name == DamagedFile {
+			if err := o.checkNoted(); err != nil {
+				return err
+			}
+		} else if base, ok := parseOffsetName(e.Name, logSuffix); ok {
 			o.list = append(o.list, newSegment(o.fs, &o.dir.files, o.folder, base))
 		} else if offset, ok := parseOffsetName(e.Name, snapshotSuffix); ok {
 			o.snapshots = append(o.snapshots, offset)

@@ -129,6 +129,16 @@ func pause(d time.Duration, quit <-chan struct{}) bool {
 
 // take chooses the dirtiest log of those that are due, and keeps other threads off it.
 func (c *cleaner) take(now time.Time) (dirtiest *replica, found commitlog.Cleanable) {
+	type failure struct {
+		p   *replica
+		err error
+	}
+	var failures []failure
+	defer func() { // with mu free again
+		for _, f := range failures {
+			c.failed(f.p, f.err)
+		}
+	}()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ratio, overdueMs := 0.0, int64(0)
@@ -138,7 +148,7 @@ func (c *cleaner) take(now time.Time) (dirtiest *replica, found commitlog.Cleana
 		}
 		has, err := p.log.Cleanable(now, kafka.Offset(p.lastStable.Load()))
 		if err != nil {
-			c.failed(p, err)
+			failures = append(failures, failure{p, err})
 			continue
 		}
 		ratio, overdueMs = max(ratio, has.Ratio()), max(overdueMs, has.OverdueMs)

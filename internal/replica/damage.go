@@ -36,8 +36,12 @@ func isDamage(err error) (*commitlog.CorruptError, bool) {
 
 // damaged takes the partition out of use: what can't be trusted is not served, and the others go on.
 func (p *replica) damaged(by *commitlog.CorruptError) {
-	if p.refuse(kafka.KafkaStorageError) {
-		p.tellDamage(by)
+	if !p.refuse(kafka.KafkaStorageError) {
+		return
+	}
+	p.tellDamage(by)
+	if err := p.log.NoteDamage(by); err != nil {
+		p.m.log.Warn("the next start serves the partition until its damage is met again", "partition", p.tp.String(), "error", err)
 	}
 }
 
