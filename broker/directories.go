@@ -56,7 +56,7 @@ func (n *Node) openDirs() error {
 		}
 	}
 	for _, dir := range n.dirs { // the rest is for connections and what else is open
-		dir.LimitFiles(min(commitlog.OpenFilesMax, max(vfs.OpenFilesMax()/4/len(n.dirs), 16)))
+		dir.LimitFiles(min(commitlog.OpenFilesMax, max(openSegmentsMax(vfs.OpenFilesMax())/len(n.dirs), 16)))
 	}
 	n.clusterID = n.meta.Meta().ClusterID
 	return nil

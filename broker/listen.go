@@ -18,6 +18,7 @@ import (
 	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/server"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // listen opens the sockets. Nobody is accepted before the node can serve.
@@ -127,6 +128,7 @@ func connectionLimits(b *config.Broker) server.Limits {
 	if l.Connections == 0 {
 		l.Connections = -1 // nobody, until it is changed in the configuration
 	}
+	l.Connections = min(l.Connections, openConnectionsMax(vfs.OpenFilesMax()))
 	if l.PerIP == 0 {
 		l.PerIP = -1 // nobody but the overrides
 	}
@@ -145,6 +147,12 @@ func connectionLimits(b *config.Broker) server.Limits {
 	}
 	return l
 }
+
+// openSegmentsMax and openConnectionsMax share out the file descriptors of the process, of which there are so many. An eighth is for
+// what is open for a moment only: checkpoints, indexes, segments beyond their share that are being read, and directories, without
+// which nothing can be flushed. Clients must not be able to take that: more connections wait until others are closed.
+func openSegmentsMax(files int) int    { return files / 4 }
+func openConnectionsMax(files int) int { return files / 8 * 5 }
 
 // addresses returns those of a host, none if it is not known.
 func addresses(host string) []netip.Addr {

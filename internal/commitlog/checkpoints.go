@@ -183,7 +183,10 @@ func (d *Dir) saveSides(logs []*Log, changed []sides) error {
 		return nil
 	}
 	if err := d.fs.SyncFS(d.path); err != nil {
-		return d.fail(fmt.Errorf("flush %s: %w", d.path, err))
+		for _, l := range logs {
+			l.indexesUnsynced.Store(true) // of some that is not so: it costs a flush
+		}
+		return d.failUntried(fmt.Errorf("flush %s: %w", d.path, err))
 	}
 	return d.renameEpochs(changed)
 }
@@ -199,7 +202,7 @@ func (d *Dir) renameEpochs(changed []sides) error {
 		}
 	}
 	if err := d.fs.SyncFS(d.path); err != nil {
-		return d.fail(fmt.Errorf("flush %s: %w", d.path, err))
+		return d.failUntried(fmt.Errorf("flush %s: %w", d.path, err))
 	}
 	for _, s := range changed {
 		s.log.epochs.setSaved(s.version)

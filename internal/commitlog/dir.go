@@ -157,6 +157,14 @@ func (d *Dir) fail(err error) error {
 	return d.Failed()
 }
 
+// failUntried is fail after a flush, unless there was no descriptor to begin it with: then it can be tried again.
+func (d *Dir) failUntried(err error) error {
+	if vfs.IsOutOfFiles(err) {
+		return err
+	}
+	return d.fail(err)
+}
+
 // failUnlessFull is fail, but a full disk is no failure.
 func (d *Dir) failUnlessFull(err error) error {
 	if err == nil || vfs.IsFull(err) {
@@ -273,7 +281,8 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	if err != nil {
 		return d.failUnlessFull(fmt.Errorf("delete %s: %w", tp, err))
 	}
-	if err := d.fs.SyncDir(d.path); err != nil {
+	// Not durable without a descriptor: should the folder come back after a power cut, it belongs to no topic any more.
+	if err := d.fs.SyncDir(d.path); err != nil && !vfs.IsOutOfFiles(err) {
 		return d.fail(fmt.Errorf("delete %s: %w", tp, err))
 	}
 	d.mu.Lock()

@@ -7,11 +7,12 @@ import (
 	"slices"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // Flush makes durable what was written before the call, and returns the end that is durable now. It is safe beside Append and
 // waits for a Flush or Truncate that runs. After an error nothing is known about the disk: the whole directory has failed, and
-// Flush is not tried again.
+// Flush is not tried again; unless it is one of vfs.IsOutOfFiles, after which everything is as before.
 func (l *Log) Flush() (kafka.Offset, error) {
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
@@ -34,10 +35,10 @@ func (l *Log) flush() (kafka.Offset, error) {
 		return l.FlushedOffset(), nil
 	}
 	if err := l.syncSegments(); err != nil {
-		return l.FlushedOffset(), l.dir.fail(err)
+		return l.FlushedOffset(), l.dir.failUntried(err)
 	}
 	if err := l.syncNames(); err != nil {
-		return l.FlushedOffset(), l.dir.fail(err)
+		return l.FlushedOffset(), l.dir.failUntried(err)
 	}
 	l.setFlushed(end)
 	return end, nil
@@ -69,13 +70,17 @@ func (s *segment) sync() error {
 	}
 	defer f.release()
 	if s.takeUnseen() {
-		return s.fs.SyncFS(s.folder)
+		err := s.fs.SyncFS(s.folder)
+		if vfs.IsOutOfFiles(err) {
+			s.setUnseen(true)
+		}
+		return err
 	}
 	return f.Sync()
 }
 
 // takeUnseen tells whether only SyncFS tells of all errors. The caller calls that, and after an error of it nothing is flushed any
-// more.
+// more, or setUnseen takes it back.
 func (s *segment) takeUnseen() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,6 +134,7 @@ type captured struct {
 	end           kafka.Offset
 	folderVersion int64
 	sizes         map[*segment]int64
+	unseen        []*segment // of which SyncFS alone tells of all errors
 }
 
 // capture needs flushMu until settle.
@@ -139,10 +145,19 @@ func (l *Log) capture() captured {
 	for _, s := range segments {
 		if size := s.size.Load(); size != s.synced.Load() {
 			c.sizes[s] = size
-			s.takeUnseen()
+			if s.takeUnseen() {
+				c.unseen = append(c.unseen, s)
+			}
 		}
 	}
 	return c
+}
+
+// giveBack ends a flush that was not tried.
+func (c captured) giveBack() {
+	for _, s := range c.unseen {
+		s.setUnseen(true)
+	}
 }
 
 func (c captured) settle() {
@@ -187,7 +202,10 @@ func (d *Dir) syncAll(logs []*Log) error {
 		captures = append(captures, l.capture())
 	}
 	if err := d.fs.SyncFS(d.path); err != nil {
-		return d.fail(fmt.Errorf("flush %s: %w", d.path, err))
+		for _, c := range captures {
+			c.giveBack()
+		}
+		return d.failUntried(fmt.Errorf("flush %s: %w", d.path, err))
 	}
 	for _, c := range captures {
 		c.settle()

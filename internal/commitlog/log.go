@@ -322,7 +322,7 @@ func (l *Log) syncFolder(why string) error {
 	if err == nil || l.closed.Load() && vfs.IsNotExist(err) {
 		return l.readError(err)
 	}
-	return l.dir.fail(fmt.Errorf("%s %s: %w", why, l.partition, err))
+	return l.dir.failUntried(fmt.Errorf("%s %s: %w", why, l.partition, err))
 }
 
 // writeError takes the directory offline after a failed write, unless the disk is only full, or the partition was deleted

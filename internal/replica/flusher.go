@@ -4,10 +4,12 @@ import (
 	"errors"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // Named limits of a group commit.
@@ -16,6 +18,8 @@ const (
 	flushersMax = 16
 	// flushAllFrom is from how many files on one flush of the whole file system costs less than one of each.
 	flushAllFrom = 24
+	// flushAgainAfter is how long a flush waits for which the process had no file descriptor.
+	flushAgainAfter = 50 * time.Millisecond
 )
 
 // flusher makes what was appended in one log directory durable. Whatever waits when a round begins is flushed in that round,
@@ -79,12 +83,48 @@ func (f *flusher) run() {
 		if stopping {
 			return
 		}
+		f.retry(workers)
+	}
+}
+
+// retry puts those on the list again whose flush could not begin, and waits: somebody must close a file first.
+func (f *flusher) retry(workers []flushWorker) {
+	later := 0
+	for i := range workers {
+		w := &workers[i]
+		later += len(w.later)
+		for _, p := range w.later {
+			f.add(p)
+		}
+		clear(w.later)
+		w.later = w.later[:0]
+	}
+	if later == 0 {
+		return
+	}
+	timer := time.NewTimer(flushAgainAfter)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-f.quit:
 	}
 }
 
 // flushWorker is what one of the goroutines of a round reuses from round to round.
 type flushWorker struct {
 	released []partition.Release
+	later    []*replica // whose flush could not begin
+}
+
+// postpone tells whether a flush failed for want of a file descriptor alone: nothing was tried, so it is tried again.
+func (w *flushWorker) postpone(err error, round ...*replica) bool {
+	if !vfs.IsOutOfFiles(err) {
+		return false
+	}
+	w.later = append(w.later, round...)
+	round[0].dir.sayAtTimes("the process has too many files open: acknowledgements wait until others are closed; raise its limit (ulimit -n)",
+		"flush", round[0], err)
+	return true
 }
 
 // gathered is what a round found of its replicas when it began; reused from round to round.
@@ -134,7 +174,7 @@ func (w *flushWorker) flush(p *replica) {
 	total := p.appended.Load()
 	end, err := p.log.Flush()
 	if err != nil {
-		if !errors.Is(err, commitlog.ErrClosed) { // the partition was deleted
+		if !errors.Is(err, commitlog.ErrClosed) && !w.postpone(err, p) { // not because the partition was deleted
 			p.dir.fail("flush "+p.tp.String(), err)
 		}
 		return
@@ -157,7 +197,9 @@ func (f *flusher) flushSmall(round []*replica, w *flushWorker) (others []*replic
 	g.gather(round)
 	defer clear(g.logs)
 	if err := f.d.disk.FlushSmall(g.logs); err != nil {
-		f.d.fail("flush of the journal", err)
+		if !w.postpone(err, round...) {
+			f.d.fail("flush of the journal", err)
+		}
 		return nil
 	}
 	others = round[:0]
@@ -177,7 +219,9 @@ func (f *flusher) flushAll(round []*replica, w *flushWorker) {
 	g.gather(round)
 	defer clear(g.logs)
 	if err := f.d.disk.FlushAll(g.logs); err != nil {
-		f.d.fail("flush of all its files", err)
+		if !w.postpone(err, round...) {
+			f.d.fail("flush of all its files", err)
+		}
 		return
 	}
 	for i, p := range round {

@@ -30,11 +30,14 @@ const complainEveryMs = 10_000
 
 // complain logs that something was refused, as by a full disk, unless that was said a moment ago.
 func (d *logDir) complain(doing string, p *replica, cause error) {
+	d.sayAtTimes("the system refused something, which was answered KAFKA_STORAGE_ERROR; the log goes on when there is room again", doing, p, cause)
+}
+
+func (d *logDir) sayAtTimes(text, doing string, p *replica, cause error) {
 	nowMs := d.m.now().UnixMilli()
 	last := d.complainedMs.Load()
 	if nowMs-last >= complainEveryMs && d.complainedMs.CompareAndSwap(last, nowMs) {
-		d.m.log.Error("the system refused something, which was answered KAFKA_STORAGE_ERROR; the log goes on when there is room again",
-			"directory", d.disk.Path(), "refused", doing+" "+p.tp.String(), "error", cause)
+		d.m.log.Error(text, "directory", d.disk.Path(), "refused", doing+" "+p.tp.String(), "error", cause)
 	}
 }
 

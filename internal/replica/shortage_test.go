@@ -1,8 +1,10 @@
 package replica
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -98,4 +100,42 @@ func TestDamageTakesOnePartitionOutOfUse(t *testing.T) {
 func isCode(err error, want kafka.Error) bool {
 	code, _ := kafka.Answer(err)
 	return code == want
+}
+
+// TestFlushWaitsForADescriptor: connections have taken the file descriptors. Nothing is acknowledged meanwhile, and nothing is wrong with
+// the disk.
+func TestFlushWaitsForADescriptor(t *testing.T) {
+	for _, partitions := range []int32{1, flushAllFrom - 1, 2 * flushAllFrom} {
+		w := newWorld(t)
+		w.topic("t", partitions)
+		refused := make(chan struct{}, 3)
+		w.fs.set(func(name string) error {
+			select {
+			case refused <- struct{}{}:
+				return &fs.PathError{Op: "open", Path: name, Err: syscall.EMFILE}
+			default:
+				return nil
+			}
+		})
+		var sent []<-chan ProduceResult
+		for i := range partitions {
+			sent = append(sent, w.send("t", i, -1, plain("a")))
+		}
+		for i, s := range sent {
+			if r := answer(t, s); r.Err != kafka.None {
+				t.Errorf("%d partitions, number %d: %v", partitions, i, r.Err)
+			}
+		}
+		if len(refused) != cap(refused) || len(w.fallen()) > 0 {
+			t.Errorf("%d partitions: %d flushes could not begin, offline are %v", partitions, len(refused), w.fallen())
+		}
+		for i := range partitions {
+			if got := w.values("t", i, 0); !slices.Equal(got, []string{"a"}) {
+				t.Errorf("%d partitions, number %d: %v", partitions, i, got)
+			}
+		}
+		if n := strings.Count(w.log.String(), "too many files open: acknowledgements wait"); n != 1 {
+			t.Errorf("%d lines in the log, want 1", n)
+		}
+	}
 }

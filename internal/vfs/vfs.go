@@ -73,3 +73,9 @@ func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) ||
 		runtime.GOOS == "windows" && errors.Is(err, windowsDiskFull)
 }
+
+// IsOutOfFiles tells that err is about the process's, or the system's, file descriptors: nothing was opened. Of a Sync, SyncDir or
+// SyncFS it says that nothing was tried, and so that the next one may be trusted.
+func IsOutOfFiles(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
