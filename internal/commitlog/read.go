@@ -219,40 +219,45 @@ func (s *segment) position(w *walker, offset kafka.Offset) (int64, error) {
 }
 
 // Batches reads whole batches from the one that holds an offset on, to what is the log's end now, and checks each one's CRC. A
-// batch is valid until the next step. Iteration ends after an error: a *CorruptError, or kafka.OffsetOutOfRange.
+// batch is valid until the next step. What compaction replaces on the way is read as it is then. Iteration ends after an error: a
+// *CorruptError, ErrClosed, or kafka.OffsetOutOfRange, also where retention was faster.
 func (l *Log) Batches(from kafka.Offset) iter.Seq2[record.Batch, error] {
 	return func(yield func(record.Batch, error) bool) {
-		end := l.EndOffset()
-		if from < l.StartOffset() || from > end {
-			yield(nil, kafka.OffsetOutOfRange)
-			return
-		}
-		segments := *l.segments.Load()
-		for i := find(segments, from); i < len(segments) && from < end; i++ {
-			next, reached := nextBase(segments, i, end), from
-			err := segments[i].batches(from, next, func(b record.Batch) error {
-				if b.BaseOffset() >= end {
-					return errStop
-				}
-				reached = b.NextOffset()
-				if !yield(b, nil) {
-					return errStop
-				}
-				return nil
-			})
-			if err == nil && i+1 < len(segments) && reached < next && !l.mayHaveGaps() {
-				err = missingBefore(segments[i+1], reached)
-			}
-			if errors.Is(err, errStop) {
+		for end := l.EndOffset(); ; {
+			seen := l.segments.Load()
+			next, err := l.eachBatch(*seen, from, end, yield)
+			switch {
+			case err == nil || errors.Is(err, errStop):
+				return
+			case !l.wasCut(err, seen, end):
+				yield(nil, l.readError(err))
 				return
 			}
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			from = max(from, next)
+			from, end = next, min(end, l.EndOffset())
 		}
 	}
+}
+
+// eachBatch is Batches as long as the segments are the log's. It returns how far it has come.
+func (l *Log) eachBatch(segments []*segment, from, end kafka.Offset, yield func(record.Batch, error) bool) (kafka.Offset, error) {
+	if from < l.StartOffset() || from > end {
+		return from, kafka.OffsetOutOfRange
+	}
+	for i := find(segments, from); i < len(segments) && from < end; i++ {
+		next := nextBase(segments, i, end)
+		err := segments[i].batches(from, next, func(b record.Batch) error {
+			if b.BaseOffset() >= end || !yield(b, nil) {
+				return errStop
+			}
+			from = b.NextOffset()
+			return nil
+		})
+		if err != nil {
+			return from, err
+		}
+		from = max(from, next)
+	}
+	return from, nil
 }
 
 var errStop = errors.New("stop")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
 )
 
 // TestDeleteRecordsOnAFullDisk: it is what an operator does to get room, so it must not end the broker.
@@ -137,5 +138,27 @@ func TestFlushWaitsForADescriptor(t *testing.T) {
 		if n := strings.Count(w.log.String(), "too many files open: acknowledgements wait"); n != 1 {
 			t.Errorf("%d lines in the log, want 1", n)
 		}
+	}
+}
+
+// TestATopicIsDeletedWhileItIsLoaded: a coordinator reads it, and the segments that it would come to are gone. The disk is all right.
+func TestATopicIsDeletedWhileItIsLoaded(t *testing.T) {
+	w := newWorld(t)
+	id := w.topic("t", 1, "segment.bytes=1048576")
+	for range 4 {
+		w.mustProduce("t", 0, plain(strings.Repeat("a", 600<<10)))
+	}
+	batches := 0
+	err := w.m.Load(kafka.TopicPartition{Topic: "t"}, func(record.Batch) error {
+		if batches++; batches == 1 {
+			w.deleteTopic(id)
+		}
+		return nil
+	})
+	if !isCode(err, kafka.NotLeaderOrFollower) || batches == 4 {
+		t.Errorf("%v after %d batches, want NOT_LEADER_OR_FOLLOWER before the end", err, batches)
+	}
+	if len(w.fallen()) > 0 {
+		t.Errorf("%v went offline for a deleted topic", w.fallen())
 	}
 }
