@@ -183,6 +183,34 @@ func TestFailedAppendLoadsThePartitionAgain(t *testing.T) {
 	})
 }
 
+// TestPanicOfOneRequestIsNotTheEndOfItsGroups: the request is answered, and the groups of its partition are loaded again.
+func TestPanicOfOneRequestIsNotTheEndOfItsGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commit("g", 1)
+		answer := make(chan group.Reply, 1)
+		w.c.Do("g", (*group.Commit)(nil), func(r group.Reply) { answer <- r })
+		synctest.Wait()
+		select {
+		case r := <-answer:
+			if code := r.(*group.CommitReply).Code; code != kafka.UnknownServerError {
+				t.Errorf("answered %v, want UNKNOWN_SERVER_ERROR", code)
+			}
+		default:
+			t.Error("the request was not answered")
+		}
+		time.Sleep(2 * reloadAfter) // fake time
+		synctest.Wait()
+		if got := w.committed("g"); got != 1 {
+			t.Errorf("loaded again, the offset is %d; the log says 1", got)
+		}
+		if code := w.commit("g", 2); code != kafka.None {
+			t.Errorf("commit after loading again: %v", code)
+		}
+		w.close()
+	})
+}
+
 // TestRule46 is: a commit whose write is of an earlier leadership is never acknowledged.
 func TestRule46(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

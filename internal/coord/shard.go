@@ -1,12 +1,14 @@
 package coord
 
 import (
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
@@ -165,7 +167,22 @@ func (s *shard) work(turn int) {
 	}
 }
 
+// survive ends a shard whose machine has panicked: what it knows may be half changed, and whoever posts next must find an executor. It
+// is loaded again, while the other shards go on.
+func (s *shard) survive() {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	if _, ours := reason.(invariant.Violation); ours || s.state == closed {
+		panic(reason)
+	}
+	s.c.opts.Log.Error("a request to a group caused a panic", "partition", s.tp, "panic", reason, "stack", string(debug.Stack()))
+	s.fail(kafka.UnknownServerError)
+}
+
 func (s *shard) process(e *event) {
+	defer s.survive()
 	if s.state == closed {
 		s.tooLate(e)
 		return
@@ -313,6 +330,7 @@ func (s *shard) committed(seq uint64) {
 // rest is what the executor does when the inbox is empty: write the offset commits that have gathered, unless a batch is on
 // its way and they had better wait for the next; fire timers; and see when to be woken.
 func (s *shard) rest() {
+	defer s.survive()
 	if s.state != active {
 		return
 	}

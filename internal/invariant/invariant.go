@@ -15,3 +15,16 @@ func Check(ok bool, format string, args ...any) {
 		panic(Violation(fmt.Sprintf(format, args...)))
 	}
 }
+
+// NoPanic is deferred where a panic would leave stored state half changed, or a lock held for good: it makes any panic a [Violation], so
+// that nobody contains it and the program ends.
+func NoPanic() {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	if _, is := reason.(Violation); !is {
+		reason = Violation(fmt.Sprintf("panic where state is changed: %v", reason))
+	}
+	panic(reason)
+}

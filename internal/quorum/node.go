@@ -122,9 +122,7 @@ func (n *Node) propose(ctx context.Context, decide func(*meta.Image) ([]meta.Ent
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	n.mu.Lock()
-	end, refused, err := n.decideLocked(decide)
-	n.mu.Unlock()
+	end, refused, err := n.decide(decide)
 	if err != nil {
 		return err
 	}
@@ -134,7 +132,10 @@ func (n *Node) propose(ctx context.Context, decide func(*meta.Image) ([]meta.Ent
 	return refused
 }
 
-func (n *Node) decideLocked(decide func(*meta.Image) ([]meta.Entry, error)) (end kafka.Offset, refused, err error) {
+// decide appends what was decided. A panic of decide changes nothing.
+func (n *Node) decide(decide func(*meta.Image) ([]meta.Entry, error)) (end kafka.Offset, refused, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	if n.failure != nil {
 		return 0, nil, n.failure
 	}
@@ -152,6 +153,7 @@ func (n *Node) decideLocked(decide func(*meta.Image) ([]meta.Entry, error)) (end
 
 // appendLocked appends entries as one batch and moves the tip.
 func (n *Node) appendLocked(entries []meta.Entry) error {
+	defer invariant.NoPanic()
 	nowMs := n.o.Now().UnixMilli()
 	batch := encode(entries, nowMs)
 	update := n.tip.Update()
@@ -226,6 +228,7 @@ func (n *Node) committed(flushed kafka.Offset) (newest *meta.Image) {
 
 // publishLocked needs publishMu.
 func (n *Node) publishLocked(now *meta.Image) {
+	defer invariant.NoPanic()
 	old := n.image.Load()
 	for _, watch := range n.watchers {
 		watch(old, now)

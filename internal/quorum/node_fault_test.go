@@ -183,3 +183,22 @@ func TestUnregisteredBrokersAreGone(t *testing.T) {
 		t.Errorf("registered again it has %+v, want leader 1 in epoch 2", p)
 	}
 }
+
+// TestPanicOfOneDecisionIsNotTheEndOfTheOthers: nothing was changed by it, and nothing stays locked.
+func TestPanicOfOneDecisionIsNotTheEndOfTheOthers(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	h.must(h.format())
+	h.must(h.open())
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic was swallowed")
+			}
+		}()
+		_ = h.node.propose(t.Context(), func(*meta.Image) ([]meta.Entry, error) { panic("out of luck") })
+	}()
+	if results, err := h.node.CreateTopics(t.Context(), oneTopic("t")); err != nil || results[0].Err != nil {
+		t.Errorf("create: %v %v", err, results)
+	}
+	h.must(h.close())
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
 	"github.com/raftsman/raftsman/internal/record"
@@ -21,6 +22,7 @@ type appended struct {
 // append puts one batch at the end of the log. The caller holds mu. checked batches come from clients: the sequence rules of
 // idempotent producers apply to them.
 func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time) (appended, error) {
+	defer invariant.NoPanic()
 	if err := p.serves(); err != nil {
 		return appended{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
 	"github.com/raftsman/raftsman/internal/producer"
@@ -142,6 +143,7 @@ func (m *Manager) DeleteRecords(tp kafka.TopicPartition, to kafka.Offset) (kafka
 
 // moveStart takes records off the beginning of the log. The caller holds mu.
 func (p *replica) moveStart(to kafka.Offset) (kafka.Offset, error) {
+	defer invariant.NoPanic()
 	if err := p.serves(); err != nil {
 		return 0, err
 	}

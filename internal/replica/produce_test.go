@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/record/compress"
@@ -441,4 +442,20 @@ func TestDurabilityOfTheOperatingSystemDoesNotWait(t *testing.T) {
 	}
 	answer(t, poll)
 	close(leave)
+}
+
+// TestPanicInsideTheLockIsNotContained: the server contains what one request brings about, but must not go on with a log that is half
+// changed and locked for good.
+func TestPanicInsideTheLockIsNotContained(t *testing.T) {
+	w := newWorld(t)
+	w.topic("t", 1)
+	w.mustProduce("t", 0, plain("a"))
+	w.fs.setWrite(func(string) error { panic("out of luck") })
+	defer func() {
+		if reason, is := recover().(invariant.Violation); !is || !strings.Contains(string(reason), "out of luck") {
+			t.Errorf("the panic was %q, want a Violation", reason)
+		}
+		w.m = nil // its partition is locked
+	}()
+	w.send("t", 0, -1, plain("b"))
 }
