@@ -566,6 +566,9 @@ func TestAFileThatVanishesIsItsPartitionsDamage(t *testing.T) {
 	dir, _ := damagedDirs(t)
 	b := startOn(t, dir, "raftsman.log.scrub.bytes.per.second=0")
 	defer b.stop()
+	if _, err := kadm.NewClient(b.client()).ListStartOffsets(t.Context(), "hurt"); err != nil { // opens the log
+		t.Fatal(err)
+	}
 	d := damage{t, filepath.Join(dir, "hurt-0")}
 	d.remove(d.file(".log", 2))
 	b.checkDamage(".log", 1, false)

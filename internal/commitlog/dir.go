@@ -200,27 +200,38 @@ type Found struct {
 
 // Partitions lists the folders of partitions, by name. Folders that are deleted, stray or future replicas are left out.
 func (d *Dir) Partitions() ([]Found, error) {
+	names, err := d.partitions()
+	if err != nil {
+		return nil, err
+	}
+	found := make([]Found, 0, len(names))
+	for _, tp := range names {
+		id, err := d.topicID(tp.String())
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Found{tp, id})
+	}
+	return found, nil
+}
+
+// partitions is Partitions without a look into the folders.
+func (d *Dir) partitions() ([]kafka.TopicPartition, error) {
 	entries, err := d.fs.ReadDir(d.path)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", d.path, err)
 	}
-	var found []Found
+	var found []kafka.TopicPartition
 	for _, e := range entries {
 		if !e.Dir {
 			continue
 		}
 		tp, ok := ParseFolder(e.Name)
-		if !ok {
-			if _, suffix := cutFolderSuffix(e.Name); suffix == "" {
-				d.note("%s is not the folder of a partition", filepath.Join(d.path, e.Name))
-			}
-			continue
+		if ok {
+			found = append(found, tp)
+		} else if _, suffix := cutFolderSuffix(e.Name); suffix == "" {
+			d.note("%s is not the folder of a partition", filepath.Join(d.path, e.Name))
 		}
-		id, err := d.topicID(e.Name)
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, Found{tp, id})
 	}
 	return found, nil
 }
@@ -424,7 +435,7 @@ func (d *Dir) Close(clean bool, epoch kafka.BrokerEpoch) error {
 }
 
 func (d *Dir) checkClean() error {
-	found, err := d.Partitions()
+	found, err := d.partitions()
 	if err != nil {
 		return err
 	}
@@ -433,9 +444,9 @@ func (d *Dir) checkClean() error {
 	if len(d.logs) > 0 || d.unclosed {
 		return fmt.Errorf("close %s: %d logs are open, or one was not closed in order: no clean-shutdown marker is left", d.path, len(d.logs))
 	}
-	for _, f := range found {
-		if opened, tried := d.opened[f.TopicPartition]; tried && !opened || !tried && !d.clean {
-			return fmt.Errorf("close %s: %s was not opened and may be torn: no clean-shutdown marker is left", d.path, f.TopicPartition)
+	for _, tp := range found {
+		if opened, tried := d.opened[tp]; tried && !opened || !tried && !d.clean {
+			return fmt.Errorf("close %s: %s was not opened and may be torn: no clean-shutdown marker is left", d.path, tp)
 		}
 	}
 	return nil

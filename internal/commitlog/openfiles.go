@@ -1,6 +1,9 @@
 package commitlog
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // OpenFilesMax is how many segments of a directory have their files open, unless LimitFiles says otherwise.
 const OpenFilesMax = 4096
@@ -16,6 +19,8 @@ type openFiles struct {
 	max  int
 	open []*segment
 	hand int // where to look next for one to close
+
+	crowded atomic.Bool // twice as many are open as should be, as so many are in use
 }
 
 // tries is how many segments are looked at to close one; of these the first half may stay if they were used.
@@ -36,6 +41,19 @@ func (o *openFiles) add(s *segment) {
 	o.shrink(o.max - 1)
 	o.open = append(o.open, s)
 	s.slot = len(o.open)
+	o.crowded.Store(len(o.open) >= 2*o.max)
+}
+
+// Crowded tells whether so many files are in use that who has something to read should give that back before it reads more.
+func (d *Dir) Crowded() bool {
+	o := &d.files
+	if !o.crowded.Load() {
+		return false
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.shrink(o.max)
+	return o.crowded.Load()
 }
 
 // closeSome closes files until few enough are open for others to be opened. The caller holds a segment's mu.
@@ -88,4 +106,5 @@ func (o *openFiles) drop(s *segment) {
 	o.open[s.slot-1].slot = s.slot
 	o.open[last] = nil
 	o.open, s.slot = o.open[:last], 0
+	o.crowded.Store(last >= 2*o.max)
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // Apply brings the partitions of this node to what the metadata says: it creates, opens and deletes logs, takes over
-// leaderships and settings. When it returns the partitions serve. Calls follow each other; old is the image of the call
+// leaderships and settings. When it returns the partitions serve, or open their logs when somebody asks. Calls follow each other; old is the image of the call
 // before, an empty one at first. It costs as much as differs between the two.
 func (m *Manager) Apply(old, now *meta.Image) {
 	m.applyMu.Lock()
@@ -72,7 +72,7 @@ func (m *Manager) Apply(old, now *meta.Image) {
 type change struct {
 	m       *Manager
 	image   *meta.Image
-	opening []*replica
+	opening []*slot // of partitions that are new here: all sleep, until open
 	gone    []*topic
 	touched []*topic // topics that are new or whose partitions changed
 }
@@ -91,13 +91,13 @@ func (c *change) topic(differs meta.TopicChange) {
 	if t == nil {
 		return
 	}
-	next := &topic{name: t.Name, id: t.ID, image: t, replicas: make([]*replica, len(t.Partitions))}
+	next := &topic{name: t.Name, id: t.ID, image: t, slots: make([]*slot, len(t.Partitions))}
 	if known != nil {
-		copy(next.replicas, known.replicas)
+		copy(next.slots, known.slots)
 	}
 	var s *settings
 	for i := range t.Partitions {
-		if next.replicas[i] != nil || !slices.Contains(t.Partitions[i].Replicas, c.m.node) {
+		if next.slots[i] != nil || !slices.Contains(t.Partitions[i].Replicas, c.m.node) {
 			continue
 		}
 		if s == nil {
@@ -106,8 +106,8 @@ func (c *change) topic(differs meta.TopicChange) {
 		p := &replica{m: c.m, tp: kafka.TopicPartition{Topic: t.Name, Partition: int32(i)}, id: t.ID}
 		p.settings.Store(s)
 		p.epoch.Store(int32(kafka.NoEpoch))
-		next.replicas[i] = p
-		c.opening = append(c.opening, p)
+		next.slots[i] = &slot{asleep: p}
+		c.opening = append(c.opening, next.slots[i])
 	}
 	c.touched = append(c.touched, next)
 }
@@ -117,13 +117,14 @@ func (c *change) overrides(topic string) map[string]string {
 	return c.image.Config(meta.Resource{Type: meta.TopicResource, Name: topic})
 }
 
-// open opens or creates the logs of new partitions, several at a time.
+// open opens or creates the logs of new partitions, several at a time, but for those that can sleep.
 func (c *change) open() {
 	if len(c.opening) == 0 {
 		return
 	}
 	places := make([]placement, len(c.opening))
-	for i, p := range c.opening {
+	for i, s := range c.opening {
+		p := s.asleep
 		places[i] = c.m.place(p, c.image)
 		p.dir = places[i].dir
 		p.dir.count.Add(1)
@@ -133,7 +134,7 @@ func (c *change) open() {
 	for range min(openersMax, len(c.opening)) {
 		openers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(c.opening)); i = next.Add(1) - 1 {
-				c.opening[i].open(places[i])
+				c.m.begin(c.opening[i], places[i])
 				ready.Add(1)
 			}
 		})
@@ -173,9 +174,9 @@ func (c *change) publish() {
 		c.m.table.add(t)
 	}
 	// A directory that failed while its logs were opened did not find them in the table.
-	for _, p := range c.opening {
-		if p.dir.failed() {
-			p.refuse(kafka.KafkaStorageError)
+	for _, d := range c.m.dirs {
+		for i := 0; i < len(c.opening) && d.failed(); i++ {
+			c.opening[i].refuseIn(d, kafka.KafkaStorageError)
 		}
 	}
 }
@@ -183,9 +184,9 @@ func (c *change) publish() {
 // delete takes deleted topics off the disk. Whoever waits for them is told.
 func (c *change) delete() {
 	for _, t := range c.gone {
-		for _, p := range t.replicas {
-			if p != nil {
-				p.remove()
+		for _, s := range t.slots {
+			if s != nil {
+				s.shut(kafka.UnknownTopicOrPartition).remove()
 			}
 		}
 	}
@@ -194,17 +195,10 @@ func (c *change) delete() {
 // lead takes over the leaderships of topics that are new or have changed.
 func (c *change) lead() {
 	for _, t := range c.touched {
-		c.m.noteAssigned(t)
-		for i, p := range t.replicas {
-			if p == nil || p.log == nil {
-				continue
+		for i, s := range t.slots {
+			if s != nil {
+				s.follow(&t.image.Partitions[i])
 			}
-			has := &t.image.Partitions[i]
-			if has.Leader != c.m.node {
-				p.resign(kafka.NotLeaderOrFollower)
-				continue
-			}
-			p.lead(partition.Leadership{Epoch: has.LeaderEpoch, Replicas: has.Replicas, ISR: has.ISR})
 		}
 	}
 }
@@ -216,49 +210,44 @@ func (c *change) configure(name string) {
 		return
 	}
 	s := c.m.settings.of(c.overrides(name))
-	for _, p := range known.replicas {
-		if p == nil || p.log == nil {
+	for _, at := range known.slots {
+		if at == nil || !at.configure(s) {
 			continue
 		}
-		p.settings.Store(s)
-		p.mu.Lock()
-		p.log.SetConfig(s.log)
-		var released []partition.Release
-		if p.core != nil {
-			released = p.core.SetMinISR(s.topic.MinISR, nil)
-			p.publish()
+		if p, err := at.replica(); err == nil && p.log != nil {
+			p.configure(s)
 		}
-		p.mu.Unlock()
-		answerReleased(released)
-		p.wakeAll() // the high watermark may have moved
 	}
 }
 
-// open opens or creates the log. A log that does not open answers KAFKA_STORAGE_ERROR; the others go on.
-func (p *replica) open(at placement) {
-	if p.dir.failed() || at.lost {
-		p.refusal.Store(int32(kafka.KafkaStorageError))
-		return
+// configure takes over changed settings.
+func (p *replica) configure(s *settings) {
+	p.settings.Store(s)
+	p.mu.Lock()
+	p.log.SetConfig(s.log)
+	var released []partition.Release
+	if p.core != nil {
+		released = p.core.SetMinISR(s.topic.MinISR, nil)
+		p.publish()
 	}
-	opens := p.dir.disk.Create
-	if at.exists {
-		opens = p.dir.disk.Open
+	p.mu.Unlock()
+	answerReleased(released)
+	p.wakeAll() // the high watermark may have moved
+}
+
+// begin opens or creates the log of a partition that is new here, or lets it sleep.
+func (m *Manager) begin(s *slot, at placement) {
+	_, moves := m.futures[s.asleep.tp]
+	switch {
+	case at.dir.failed() || at.lost:
+		s.shut(kafka.KafkaStorageError)
+	case at.exists && at.dir.disk.WasClean() && !moves && s.asleep.settings.Load().sleeps():
+		// The first who asks opens it.
+	default:
+		if p, _, err := s.open(at.exists, false); err != nil {
+			p.tellUnopened(err)
+		}
 	}
-	log, err := opens(p.tp, p.id, p.settings.Load().log, p.m.now())
-	if err == nil {
-		p.log = log
-		return
-	}
-	p.refusal.Store(int32(kafka.KafkaStorageError))
-	if errors.Is(err, commitlog.ErrDiskFailed) {
-		p.dir.fail("open "+p.tp.String(), err)
-		return
-	}
-	if damage, ok := isDamage(err); ok {
-		p.tellDamage(damage)
-		return
-	}
-	p.m.log.Error("a partition does not open and answers KAFKA_STORAGE_ERROR", "partition", p.tp.String(), "error", err)
 }
 
 // look lists, once, what is on the disks.

@@ -27,8 +27,10 @@ func TestPartitionsGoWhereFewestAre(t *testing.T) {
 		}
 	}
 	where := func() (list []string) {
-		for _, p := range w.m.replicas() {
-			list = append(list, p.tp.String()+" in "+p.dir.disk.Path())
+		for _, u := range w.m.Usage() {
+			for _, p := range u.Partitions {
+				list = append(list, p.String()+" in "+u.Path)
+			}
 		}
 		return list
 	}

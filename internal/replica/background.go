@@ -12,11 +12,12 @@ import (
 // background is what happens to partitions without a request: the watch on free space, retention, deletion of files, checkpoints, expiry of producers,
 // and flush.ms. One goroutine does it all, one duty after the other.
 type background struct {
-	m      *Manager
-	duties []duty
-	space  *duty // of watchSpace
-	quit   chan struct{}
-	done   chan struct{}
+	m         *Manager
+	duties    []duty
+	space     *duty // of watchSpace
+	retention *duty
+	quit      chan struct{}
+	done      chan struct{}
 }
 
 // duty is something to do every so often.
@@ -34,7 +35,7 @@ func (b *background) start(m *Manager) {
 	ms := func(name string) time.Duration { return time.Duration(m.broker.Int64(name)) * time.Millisecond }
 	b.duties = []duty{
 		{every: roomEvery, do: b.watchSpace},
-		{every: ms("log.retention.check.interval.ms"), do: b.retain},
+		{every: b.retainEvery(), do: b.retainOften},
 		{every: sweepEvery, do: b.sweep},
 		{every: min(ms("log.flush.offset.checkpoint.interval.ms"), ms("replica.high.watermark.checkpoint.interval.ms")), do: b.checkpoint},
 		{every: ms("producer.id.expiration.check.interval.ms"), do: b.expireProducers},
@@ -42,7 +43,7 @@ func (b *background) start(m *Manager) {
 	if m.osDurability {
 		b.duties = append(b.duties, duty{every: ms("log.flush.scheduler.interval.ms"), do: b.flushAged})
 	}
-	b.space = &b.duties[0]
+	b.space, b.retention = &b.duties[0], &b.duties[1]
 	now := m.now()
 	for i := range b.duties {
 		b.duties[i].next = now.Add(b.duties[i].every)
@@ -91,11 +92,44 @@ func (b *background) close() {
 	<-b.done
 }
 
-// retain removes segments that are too old or too many.
-func (b *background) retain(now time.Time) {
-	for _, p := range b.m.replicas() {
-		p.retain(now)
+// retainOften is retain, and comes back soon for what was left.
+func (b *background) retainOften(now time.Time) {
+	b.retention.every = b.retainEvery()
+	if !b.retain(now) {
+		b.retention.every = min(b.retention.every, sweepEvery)
 	}
+}
+
+func (b *background) retainEvery() time.Duration {
+	return time.Duration(b.m.broker.Int64("log.retention.check.interval.ms")) * time.Millisecond
+}
+
+// looksMax is how many folders of partitions that sleep retention looks into at a time.
+const looksMax = 10_000
+
+// retain removes segments that are too old or too many. A partition that sleeps wakes if it may have some. It is false if there are
+// partitions that it has not looked at.
+func (b *background) retain(now time.Time) bool {
+	return b.retainSlots(now, func(*replica) bool { return true })
+}
+
+func (b *background) retainSlots(now time.Time, which func(*replica) bool) bool {
+	looks := 0
+	for _, s := range b.m.slots() {
+		if s.awakened() == nil {
+			due, looked := s.retentionDue(now, looks < looksMax)
+			if looked {
+				looks++
+			}
+			if !due {
+				continue
+			}
+		}
+		if p, err := s.replica(); err == nil && which(p) {
+			p.retain(now)
+		}
+	}
+	return looks < looksMax
 }
 
 func (p *replica) retain(now time.Time) {
@@ -172,14 +206,25 @@ func (b *background) flushAged(now time.Time) {
 	}
 }
 
-// replicas returns all partitions on this node, in the order of their names.
+// slots returns those of all partitions on this node, in the order of their names.
+func (m *Manager) slots() []*slot {
+	var all []*slot
+	for _, t := range m.topics() {
+		for _, s := range t.slots {
+			if s != nil {
+				all = append(all, s)
+			}
+		}
+	}
+	return all
+}
+
+// replicas returns all that are awake, in the order of their names.
 func (m *Manager) replicas() []*replica {
 	var all []*replica
-	for _, t := range m.topics() {
-		for _, p := range t.replicas {
-			if p != nil {
-				all = append(all, p)
-			}
+	for _, s := range m.slots() {
+		if p := s.awakened(); p != nil {
+			all = append(all, p)
 		}
 	}
 	return all

@@ -18,8 +18,8 @@ func (m *Manager) Stop() {
 	m.applyMu.Lock()
 	m.closed = true
 	m.applyMu.Unlock()
-	for _, p := range m.replicas() {
-		p.stopServing(kafka.NotLeaderOrFollower)
+	for _, s := range m.slots() {
+		s.shut(kafka.NotLeaderOrFollower).stopServing(kafka.NotLeaderOrFollower)
 	}
 }
 
@@ -57,6 +57,9 @@ func (m *Manager) Close(ctx context.Context) error {
 
 // close closes the logs of the directory, several at a time, and the directory itself.
 func (d *logDir) close(ctx context.Context, all []*replica) error {
+	if !d.failed() {
+		_ = d.disk.SettleJournal() // all at once what each log would flush alone; what goes wrong is told by them
+	}
 	var next atomic.Int64
 	var closers sync.WaitGroup
 	var mu sync.Mutex // guards failed

@@ -5,7 +5,6 @@ package replica
 
 import (
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -72,10 +71,10 @@ type table struct {
 
 // topic is a topic of the cluster. It never changes: growth makes another.
 type topic struct {
-	name     string
-	id       kafka.TopicID
-	image    *meta.Topic
-	replicas []*replica // by partition number; nil where the partition is not on this node
+	name  string
+	id    kafka.TopicID
+	image *meta.Topic
+	slots []*slot // by partition number; nil where the partition is not on this node
 }
 
 // foundLog is a partition's folder that was there at the start.
@@ -109,20 +108,20 @@ func New(o Options) *Manager {
 	return m
 }
 
-// find returns the local replica of a partition, by topic id when one is given.
+// find returns the local replica of a partition, by topic id when one is given. One that sleeps wakes.
 func (m *Manager) find(id kafka.TopicID, name string, number int32) (*replica, error) {
 	t, unknown := m.table.topic(id, name)
 	if t == nil {
 		return nil, unknown
 	}
-	if number < 0 || int(number) >= len(t.replicas) {
+	if number < 0 || int(number) >= len(t.slots) {
 		return nil, kafka.UnknownTopicOrPartition
 	}
-	p := t.replicas[number]
-	if p == nil {
+	s := t.slots[number]
+	if s == nil {
 		return nil, kafka.NotLeaderOrFollower
 	}
-	return p, nil
+	return s.replica()
 }
 
 // topic returns a topic, or nil and the error that a client gets.
@@ -149,11 +148,7 @@ func (t *table) add(new *topic) {
 
 // replace puts one replica in the place of another. Apply's lock is held.
 func (t *table) replace(p, next *replica) {
-	was := t.named(p.tp.Topic)
-	now := *was
-	now.replicas = slices.Clone(was.replicas)
-	now.replicas[p.tp.Partition] = next
-	t.add(&now)
+	t.named(p.tp.Topic).slots[p.tp.Partition].awake.Store(next)
 }
 
 // remove forgets a topic, unless another one has taken its place.

@@ -454,7 +454,11 @@ func (m *Manager) MoveReplica(tp kafka.TopicPartition, path string) error {
 
 // resumeMoves begins anew what a restart cut short: where the start found a future replica.
 func (c *change) resumeMoves() {
-	for _, p := range c.opening {
+	for _, s := range c.opening {
+		p := s.awakened()
+		if p == nil {
+			continue
+		}
 		to, ok := c.m.futures[p.tp]
 		if !ok {
 			continue
@@ -466,15 +470,9 @@ func (c *change) resumeMoves() {
 	}
 }
 
-// noteAssigned keeps where the metadata has a topic's replicas.
-func (m *Manager) noteAssigned(t *topic) {
-	for i, p := range t.replicas {
-		if p == nil {
-			continue
-		}
-		has := &t.image.Partitions[i]
-		if at := slices.Index(has.Replicas, m.node); at >= 0 && at < len(has.Dirs) && meta.NamesDir(has.Dirs[at]) {
-			p.assigned.Store(&has.Dirs[at])
-		}
+// noteAssigned keeps where the metadata has the replica.
+func (p *replica) noteAssigned(has *meta.Partition) {
+	if at := slices.Index(has.Replicas, p.m.node); at >= 0 && at < len(has.Dirs) && meta.NamesDir(has.Dirs[at]) {
+		p.assigned.Store(&has.Dirs[at])
 	}
 }

@@ -215,12 +215,14 @@ func (m *Manager) Usage() []DirUsage {
 		}
 	}
 	moving := m.moves.futures()
-	for _, p := range m.replicas() {
-		if p.log == nil {
+	for _, s := range m.slots() {
+		dir, u, ok := s.usage()
+		if !ok {
 			continue
 		}
-		add(p.dir, PartitionUsage{TopicPartition: p.tp, Bytes: p.log.Size()})
-		if future, ok := moving[p]; ok {
+		add(dir, u)
+		if p := s.awakened(); moving[p] != nil {
+			future := moving[p]
 			lag := max(int64(p.log.EndOffset()-future.EndOffset()), 0)
 			add(p.m.dirOf(future), PartitionUsage{TopicPartition: p.tp, Bytes: future.Size(), Lag: lag, Future: true})
 		}

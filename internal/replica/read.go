@@ -66,18 +66,19 @@ func (m *Manager) Read(req *FetchRequest, done func([]FetchResult)) {
 	}
 }
 
-// fetchChunksMax is of how many partitions an answer has records: each keeps a file open until it was sent. The others come with the
-// next fetch, in which those that had their turn stand at the end.
-const fetchChunksMax = 1024
-
 // collect reads every partition within the limits and tells whether the answer can go.
 func (op *fetchOp) collect() bool {
-	total, urgent, chunks := 0, false, 0
+	total, urgent := 0, false
 	left := int(op.req.MaxBytes)
 	for i := range op.results {
 		r := &op.results[i]
 		if p := op.targets[i]; p != nil {
 			part := &op.req.Partitions[i]
+			if total > 0 && p.dir.disk.Crowded() {
+				// What is read keeps its file open until it was sent. The others come with the next fetch, in which those that had
+				// their turn stand at the end.
+				left, urgent = 0, true
+			}
 			// KIP-74: the first partition that has something gives at least one batch, whatever the limits.
 			p.read(part, &op.req, min(int(part.MaxBytes), left), total == 0, r)
 			for next := p.successor(r.Err); next != nil; next = p.successor(r.Err) {
@@ -88,12 +89,6 @@ func (op *fetchOp) collect() bool {
 		urgent = urgent || r.Err != kafka.None || r.Diverges
 		total += r.Chunk.Len
 		left -= r.Chunk.Len
-		if r.Chunk.Len > 0 {
-			chunks++
-		}
-		if chunks == fetchChunksMax {
-			left, urgent = 0, true
-		}
 	}
 	return urgent || total >= int(op.req.MinBytes) || op.req.MaxWaitMs <= 0 || len(op.results) == 0 || op.late.Load()
 }

@@ -162,10 +162,6 @@ func (b *background) watchSpace(now time.Time) {
 			continue
 		}
 		d.retained = now
-		for _, p := range b.m.replicas() {
-			if p.dir == d {
-				p.retain(now)
-			}
-		}
+		b.retainSlots(now, func(p *replica) bool { return p.dir == d })
 	}
 }

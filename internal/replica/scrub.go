@@ -43,8 +43,9 @@ func (s *scrubber) run() {
 	wait := s.pace.untilFirst()
 	for pause(max(wait, time.Millisecond), s.quit) {
 		s.pace.begin(s.m.now())
-		for _, p := range s.m.replicas() {
-			if !s.scrub(p) {
+		for _, at := range s.m.slots() {
+			p, err := at.replica() // also of partitions that nobody has asked for: damage is found in time there too
+			if err == nil && !s.scrub(p) {
 				return
 			}
 		}
