@@ -156,9 +156,9 @@ func (f *flipped) run(counted *flipCounts) {
 	}
 }
 
-// isMetadata tells whether the bit is in what the node can't do without.
+// isMetadata tells whether the bit is in what the node can't do without, or after a kill in how far the metadata log was flushed.
 func (f *flipped) isMetadata() bool {
-	return f.folder() == "__cluster_metadata-0" || slices.Contains([]string{"meta.properties", "bootstrap.checkpoint"}, f.name)
+	return !f.clean && f.name == "recovery-point-offset-checkpoint" || f.folder() == "__cluster_metadata-0" || slices.Contains([]string{"meta.properties", "bootstrap.checkpoint"}, f.name)
 }
 
 func isRefusal(err error) bool { return errors.Is(err, kerr.KafkaStorageError) }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -421,6 +422,14 @@ var damageCases = []struct {
 					d.Fatal(err)
 				}
 			}
+		},
+	},
+	{
+		name: "recovery points behind the ends", state: "clean",
+		do: func(d damage) {
+			d.change(filepath.Join(d.folder, "..", "recovery-point-offset-checkpoint"), func(c []byte) []byte {
+				return regexp.MustCompile(`(?m)^(\S+ \d+) (\d+)$`).ReplaceAll(c, []byte("$1 9$2"))
+			})
 		},
 	},
 	{

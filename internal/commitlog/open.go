@@ -327,7 +327,7 @@ func (o *opening) findEnd() error {
 		return err
 	}
 	o.end = next
-	if err := o.checkFloor(); err != nil {
+	if err := o.checkClosedAt(); err != nil {
 		return err
 	}
 	if err := o.loadProducers(o.end, o.end); err != nil {

@@ -255,6 +255,9 @@ func (l *Log) eachBatch(segments []*segment, from, end kafka.Offset, yield func(
 		if err != nil {
 			return from, err
 		}
+		if i+1 < len(segments) && from < next && !l.mayHaveGaps() {
+			return from, missingBefore(segments[i+1], from)
+		}
 		from = max(from, next)
 	}
 	return from, nil

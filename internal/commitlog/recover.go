@@ -67,14 +67,27 @@ func (o *opening) mayHaveGap(base kafka.Offset) bool {
 	return o.config.Load().Compact || base <= o.dir.cleanedOffset(o.partition)
 }
 
+// checkClosedAt is checkFloor for a log that was closed in order. Then there is a snapshot at its end, which tells whether the log
+// or the recovery point is wrong.
+func (o *opening) checkClosedAt() error {
+	if n := len(o.snapshots); o.end < o.floor && n > 0 && o.snapshots[n-1] == o.end {
+		o.dir.note("%s: %s has recovery point %d, but it was closed at its end, %d", o.partition, RecoveryPointFile, o.floor, o.end)
+		return nil
+	}
+	return o.checkFloor()
+}
+
 // checkFloor refuses a log that lacks what had been flushed.
 func (o *opening) checkFloor() error {
 	if o.end >= o.floor {
 		return nil
 	}
 	s := o.list[len(o.list)-1]
-	return &CorruptError{File: s.name(logSuffix), At: s.size.Load(), Reason: fmt.Sprintf(
-		"the log ends at offset %d, but had been flushed up to %d (%s)", o.end, o.floor, RecoveryPointFile)}
+	return &CorruptError{
+		File: s.name(logSuffix), At: s.size.Load(),
+		Reason: fmt.Sprintf("the log ends at offset %d, but had been flushed up to %d (%s)", o.end, o.floor, RecoveryPointFile),
+		Remedy: RemedyRecords + "; if `raftsman log verify` finds nothing wrong but the recovery point, stop the broker, remove " + RecoveryPointFile + ", start it",
+	}
 }
 
 // dropFrom removes the segments behind a torn end.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
+	"slices"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 )
@@ -97,6 +99,59 @@ func (s *segment) checkLastTime() error {
 		return nil
 	}
 	return s.distrust(nil)
+}
+
+// checkMarkers compares entries of a transaction index with the markers, and with the batches that the transactions begin with where
+// they are in the same segment. None that ends later begins below what was stable after a marker.
+func (s *segment) checkMarkers(entries []AbortedTxn, next kafka.Offset) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if err := s.load(next); err != nil {
+		return err
+	}
+	file, err := s.acquire()
+	if err != nil {
+		return err
+	}
+	defer file.release()
+	w := newWalker(file, s, s.size.Load(), headAhead)
+	defer w.done()
+	first := kafka.Offset(math.MaxInt64) // of those that end later
+	for i, e := range slices.Backward(entries) {
+		sound, err := s.isMarker(w, e)
+		if err != nil {
+			return err
+		}
+		if !sound || e.LastStable > first {
+			return &CorruptError{At: int64(i) * txnEntryBytes, Reason: fmt.Sprintf("entry %+v does not fit the records", e)}
+		}
+		first = min(first, e.FirstOffset)
+	}
+	return nil
+}
+
+// isMarker tells whether the offsets of an aborted transaction are those of its marker and of its first batch. Compaction may have
+// taken that one.
+func (s *segment) isMarker(w *walker, e AbortedTxn) (bool, error) {
+	at, err := s.position(w, e.LastOffset)
+	if err != nil || at >= w.limit {
+		return false, err
+	}
+	head, _, err := w.head(at)
+	if err != nil || !head.IsControl() || head.ProducerID() != e.ProducerID || head.LastOffset() != e.LastOffset {
+		return false, err
+	}
+	if e.FirstOffset < s.base {
+		return true, nil
+	}
+	if at, err = s.position(w, e.FirstOffset); err != nil {
+		return false, err
+	}
+	if head, _, err = w.head(at); err != nil {
+		return false, err
+	}
+	return head.BaseOffset() > e.FirstOffset || head.BaseOffset() == e.FirstOffset && head.ProducerID() == e.ProducerID && !head.IsControl(), nil
 }
 
 // mayHaveGaps tells whether offsets may be missing in the log: because it is compacted, or was, or is a copy of such a one.

@@ -122,6 +122,9 @@ func (l *Log) aborted(segments []*segment, i int) ([]AbortedTxn, error) {
 		return s.txns.entries, nil
 	}
 	entries, err := s.readAborted(next)
+	if err == nil {
+		err = s.checkMarkers(entries, next)
+	}
 	var corrupt *CorruptError
 	switch {
 	case errors.As(err, &corrupt):

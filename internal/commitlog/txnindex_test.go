@@ -130,3 +130,56 @@ func FuzzParseTxnIndex(f *testing.F) {
 		}
 	})
 }
+
+// TestNoBitOfATransactionIndexHidesAnAbort: each bit of a file is flipped, and who reads what is committed is told of the same
+// transactions. One may seem to begin with an earlier one of its producer: that can be told by `raftsman log verify` alone.
+func TestNoBitOfATransactionIndexHidesAnAbort(t *testing.T) {
+	fs := vfs.NewMemory()
+	l := newLog(t, fs, smallConfig())
+	for i := range 12 { // two transactions at a time, of which one is aborted first
+		appendNoted(t, l, transactional(1, kafka.Sequence(i)))
+		appendNoted(t, l, transactional(2, kafka.Sequence(i)))
+		appendNoted(t, l, abortOf(kafka.ProducerID(1+i%2)))
+		appendNoted(t, l, abortOf(kafka.ProducerID(2-i%2)))
+	}
+	flush(t, l)
+	told := func() (all [][]AbortedTxn) {
+		for from := kafka.Offset(0); from < l.EndOffset(); from++ {
+			chunk, aborted, err := l.ReadCommitted(from, l.EndOffset(), 300, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, aborted)
+			chunk.Release()
+		}
+		return all
+	}
+	covers := func(got, want AbortedTxn) bool {
+		return got.ProducerID == want.ProducerID && got.LastOffset == want.LastOffset && got.FirstOffset <= want.FirstOffset
+	}
+	want := told()
+	l = reopen(t, fs, l, true)
+	name := (*l.segments.Load())[1].name(txnIndexSuffix)
+	good, err := vfs.ReadFile(fs, name)
+	if err != nil || len(good) < 3*txnEntryBytes {
+		t.Fatalf("%d bytes, %v", len(good), err)
+	}
+	for bit := range 8 * len(good) {
+		if err := l.Close(testStart); err != nil {
+			t.Fatal(err)
+		}
+		damaged := slices.Clone(good)
+		damaged[bit/8] ^= 1 << (bit % 8)
+		if err := vfs.WriteFile(fs, name, damaged); err != nil {
+			t.Fatal(err)
+		}
+		l = reopen(t, fs, l, true)
+		for i, got := range told() {
+			for _, a := range want[i] {
+				if !slices.ContainsFunc(got, func(g AbortedTxn) bool { return covers(g, a) }) {
+					t.Fatalf("bit %d, of byte %d of entry %d: from %d on %v, want %v", bit, bit/8%txnEntryBytes, bit/8/txnEntryBytes, i, got, want[i])
+				}
+			}
+		}
+	}
+}

@@ -2,8 +2,11 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 
+	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/kraft"
@@ -21,6 +24,10 @@ func (n *Node) Start(ctx context.Context, reg meta.Registration) error {
 	err := n.startLocked(ctx, reg)
 	end := n.log.EndOffset()
 	n.mu.Unlock()
+	if alone := (*kraft.NotAloneError)(nil); errors.As(err, &alone) && len(alone.Voters) == 1 && alone.Voters[0].ID == alone.ID {
+		return fmt.Errorf("start metadata quorum: %w; directory.id in %s is not the one that it was: put %s there",
+			err, filepath.Join(n.o.Dir.Path(), commitlog.MetaPropertiesFile), alone.Voters[0].Directory)
+	}
 	if err != nil {
 		return fmt.Errorf("start metadata quorum: %w", err)
 	}
