@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -414,28 +415,59 @@ func (d *Dir) readJournal() error {
 
 // parseJournal adds the entries of the lap that begins at the front to those that were found.
 func parseJournal(b []byte, found map[journaled][]journalEntry) {
-	var lap uint64
-	chain := uint32(0)
-	for first := true; len(b) >= journalHeaderBytes; first = false {
-		size := int64(binary.BigEndian.Uint32(b[journalPosLength:])) + journalHeaderBytes
-		if size > int64(len(b)) || crc32.Update(chain, castagnoli, b[journalPosLength:size]) != binary.BigEndian.Uint32(b) {
-			break
-		}
-		if first {
-			lap = binary.BigEndian.Uint64(b[journalPosLap:])
-		} else if lap != binary.BigEndian.Uint64(b[journalPosLap:]) {
-			break
-		}
-		chain = binary.BigEndian.Uint32(b)
-		of := journaled{kafka.TopicID(b[journalPosTopic:journalPosPartition]), int32(binary.BigEndian.Uint32(b[journalPosPartition:]))}
-		switch binary.BigEndian.Uint32(b[journalPosKind:]) {
-		case journalBatches:
-			from := kafka.Offset(binary.BigEndian.Uint64(b[journalPosFrom:]))
-			found[of] = append(found[of], journalEntry{from, b[journalHeaderBytes:size:size]})
-		case journalCut:
+	for e := range JournalEntries(b) {
+		of := journaled{e.TopicID, e.Partition}
+		switch {
+		case e.Cut:
 			delete(found, of)
+		case e.Batches != nil:
+			found[of] = append(found[of], journalEntry{e.Durable, e.Batches})
 		}
-		b = b[size:]
+	}
+}
+
+// JournalEntry is what an entry of a journal says.
+type JournalEntry struct {
+	At        int64 // in the file
+	Lap       uint64
+	TopicID   kafka.TopicID
+	Partition int32
+	Cut       bool         // entries before are not the log's any more
+	Durable   kafka.Offset // up to where the log was durable before
+	Batches   []byte       // whole ones; nil if Cut
+}
+
+// JournalEntries reads the entries of the lap that begins at the front of a journal. Batches lie in b.
+func JournalEntries(b []byte) iter.Seq[JournalEntry] {
+	return func(yield func(JournalEntry) bool) {
+		var lap uint64
+		chain, at := uint32(0), int64(0)
+		for left := b; len(left) >= journalHeaderBytes; left = b[at:] {
+			size := int64(binary.BigEndian.Uint32(left[journalPosLength:])) + journalHeaderBytes
+			if size > int64(len(left)) || crc32.Update(chain, castagnoli, left[journalPosLength:size]) != binary.BigEndian.Uint32(left) {
+				return
+			}
+			e := JournalEntry{
+				At: at, Lap: binary.BigEndian.Uint64(left[journalPosLap:]), TopicID: kafka.TopicID(left[journalPosTopic:journalPosPartition]),
+				Partition: int32(binary.BigEndian.Uint32(left[journalPosPartition:])), Durable: kafka.Offset(binary.BigEndian.Uint64(left[journalPosFrom:])),
+			}
+			if at == 0 {
+				lap = e.Lap
+			} else if lap != e.Lap {
+				return
+			}
+			switch binary.BigEndian.Uint32(left[journalPosKind:]) {
+			case journalBatches:
+				e.Batches = left[journalHeaderBytes:size:size]
+			case journalCut:
+				e.Cut = true
+			}
+			if !yield(e) {
+				return
+			}
+			chain = binary.BigEndian.Uint32(left)
+			at += size
+		}
 	}
 }
 

@@ -47,11 +47,13 @@ const (
 	Partition     Kind = "partition"      // partition.metadata
 	CleanShutdown Kind = "clean shutdown" // .kafka_cleanshutdown
 	QuorumState   Kind = "quorum state"   // quorum-state
+	Journal       Kind = "journal"        // raftsman.journal
+	Damaged       Kind = "damage"         // raftsman.damaged
 )
 
 // ErrUnknown is returned for a file that is none of a log directory's.
 var ErrUnknown = errors.New("not a file of a log directory: want .log, .index, .timeindex, .txnindex, .snapshot, .checkpoint, " +
-	"leader-epoch-checkpoint, partition.metadata, meta.properties, quorum-state or one of the *-offset-checkpoint files")
+	"leader-epoch-checkpoint, partition.metadata, meta.properties, quorum-state, raftsman.journal, raftsman.damaged or one of the *-offset-checkpoint files")
 
 // KindOf tells the kind by the name, and the offset that the name begins with. Files about to be removed or put in place are
 // what they were or will be.
@@ -71,6 +73,10 @@ func KindOf(name string) (Kind, kafka.Offset, error) {
 		return Partition, 0, nil
 	case commitlog.CleanShutdownFile:
 		return CleanShutdown, 0, nil
+	case commitlog.JournalFile, commitlog.JournalFile + ".kept":
+		return Journal, 0, nil
+	case commitlog.DamagedFile:
+		return Damaged, 0, nil
 	case "quorum-state":
 		return QuorumState, 0, nil
 	case "bootstrap.checkpoint":
@@ -143,6 +149,8 @@ func parse(kind Kind, base kafka.Offset, content []byte) ([]Entry, error) {
 			return nil, err
 		}
 		return convert(state.Producers(), newProducer), nil
+	case Journal:
+		return journal(content)
 	case Meta:
 		p, err := commitlog.ParseMetaProperties(content)
 		return one(Directory{p.ClusterID, p.NodeID, p.ID.String()}, err)

@@ -160,7 +160,7 @@ func (c *Checker) side(name, remedy string) ([]byte, error) {
 		_, err = commitlog.ParsePartitionMetadata(content)
 	case dump.CleanShutdown:
 		_, err = commitlog.ParseCleanShutdown(content)
-	case dump.Log, dump.Snapshot, dump.QuorumState:
+	case dump.Log, dump.Snapshot, dump.QuorumState, dump.Journal, dump.Damaged:
 	}
 	if err != nil {
 		c.foundError(name, remedy, err)
