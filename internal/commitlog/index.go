@@ -238,6 +238,9 @@ func (x *index) reset() {
 
 // writeTail makes b the end of the file, from position at.
 func writeTail(fs vfs.FS, name string, b []byte, at int64) error {
+	if at == 0 {
+		return vfs.WriteFile(fs, name, b)
+	}
 	f, err := fs.Open(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err

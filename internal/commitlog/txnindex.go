@@ -220,13 +220,10 @@ func (s *segment) saveAborted(wanted bool) error {
 	if !s.txns.changed {
 		return nil
 	}
-	name := s.name(txnIndexSuffix)
-	if len(s.txns.entries) == 0 && !wanted {
-		if err := s.fs.Remove(name); err != nil && !vfs.IsNotExist(err) {
-			return fmt.Errorf("remove transaction index: %w", err)
+	if len(s.txns.entries) > 0 || wanted { // otherwise there is no file: it would have told when the log was opened
+		if err := vfs.WriteFile(s.fs, s.name(txnIndexSuffix), encodeTxnIndex(s.txns.entries)); err != nil {
+			return err
 		}
-	} else if err := vfs.WriteFile(s.fs, name, encodeTxnIndex(s.txns.entries)); err != nil {
-		return err
 	}
 	s.txns.changed = false
 	return nil

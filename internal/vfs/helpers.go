@@ -37,9 +37,11 @@ func WriteFile(fsys FS, name string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.WriteAt(content, 0); err != nil {
-		f.Close()
-		return fmt.Errorf("write %s: %w", name, err)
+	if len(content) > 0 {
+		if _, err := f.WriteAt(content, 0); err != nil {
+			f.Close()
+			return fmt.Errorf("write %s: %w", name, err)
+		}
 	}
 	return f.Close()
 }

@@ -3,12 +3,24 @@
 package vfs
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
 )
 
-func openFile(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, 0o644) }
+// openFile is os.OpenFile without its offer of each file to the network poller, which costs five system calls and takes none.
+func openFile(name string, flag int) (*os.File, error) {
+	for {
+		fd, err := unix.Open(name, flag|unix.O_CLOEXEC, 0o644)
+		if err == nil {
+			return os.NewFile(uintptr(fd), name), nil
+		}
+		if !errors.Is(err, unix.EINTR) {
+			return nil, &os.PathError{Op: "open", Path: name, Err: err}
+		}
+	}
+}
 
 func syncDir(name string) error {
 	f, err := os.Open(name)
