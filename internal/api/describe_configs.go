@@ -22,12 +22,20 @@ func (a *API) describeConfigs(c call) {
 	}
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	whole := checkKinds(req)
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	named := newRepeats[resource](len(req.Resources))
 	for i := range req.Resources {
 		r := &req.Resources[i]
 		row := kmsg.NewDescribeConfigsResponseResource()
 		row.ResourceType, row.ResourceName = r.ResourceType, r.ResourceName
 		var entries []config.Entry
 		err := whole
+		if err == nil && named.tooMany(resource{r.ResourceType, r.ResourceName}) {
+			err = kafka.Refuse(kafka.InvalidRequest, "the request names resources again more than %d times", repeatsMax)
+		}
 		if err == nil {
 			entries, err = a.describeResource(config.Kind(r.ResourceType), r.ResourceName)
 		}

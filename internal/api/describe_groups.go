@@ -25,7 +25,14 @@ func (a *API) describeGroups(c call) {
 			c.answer(resp)
 		}
 	}
+	named := newRepeats[string](len(req.Groups))
 	for i, name := range req.Groups {
+		if named.tooMany(name) {
+			refused := (&group.Describe{}).Fail(kafka.InvalidRequest).(*group.DescribeReply)
+			resp.Groups[i] = describedGroup(c.Version, name, refused, false)
+			done()
+			continue
+		}
 		a.Coord.Do(name, &group.Describe{}, func(r group.Reply) {
 			resp.Groups[i] = describedGroup(c.Version, name, r.(*group.DescribeReply), req.IncludeAuthorizedOperations)
 			done()

@@ -15,21 +15,31 @@ func (a *API) describeProducers(c call) {
 		return
 	}
 	resp := kmsg.NewPtrDescribeProducersResponse()
+	count := 0
+	for i := range req.Topics {
+		count += len(req.Topics[i].Partitions)
+	}
+	named := newRepeats[kafka.TopicPartition](count)
 	for i := range req.Topics {
 		t := &req.Topics[i]
 		answer := kmsg.NewDescribeProducersResponseTopic()
 		answer.Topic = t.Topic
 		for _, index := range t.Partitions {
-			answer.Partitions = append(answer.Partitions, a.producersOf(kafka.TopicPartition{Topic: t.Topic, Partition: index}))
+			tp := kafka.TopicPartition{Topic: t.Topic, Partition: index}
+			answer.Partitions = append(answer.Partitions, a.producersOf(tp, named.tooMany(tp)))
 		}
 		resp.Topics = append(resp.Topics, answer)
 	}
 	c.answer(resp)
 }
 
-func (a *API) producersOf(tp kafka.TopicPartition) kmsg.DescribeProducersResponseTopicPartition {
+func (a *API) producersOf(tp kafka.TopicPartition, tooMany bool) kmsg.DescribeProducersResponseTopicPartition {
 	row := kmsg.NewDescribeProducersResponseTopicPartition()
 	row.Partition = tp.Partition
+	if tooMany {
+		row.ErrorCode = int16(kafka.InvalidRequest)
+		return row
+	}
 	producers, err := a.Replicas.Producers(tp)
 	if meta.CheckTopicName(tp.Topic) != nil {
 		err = kafka.InvalidTopicException

@@ -31,9 +31,16 @@ func (a *API) offsetFetch(c call) {
 			c.answer(resp)
 		}
 	}
+	named := newRepeats[string](len(req.Groups))
 	for i := range req.Groups {
 		f := groupFetch{image: image, byID: c.Version >= 10, req: &req.Groups[i], resp: &resp.Groups[i]}
-		a.Coord.Do(req.Groups[i].Group, f.command(req.RequireStable), func(r group.Reply) {
+		fetch := f.command(req.RequireStable)
+		if named.tooMany(f.req.Group) || namesAgain(fetch.Topics) {
+			f.answer(&group.FetchReply{Code: kafka.InvalidRequest})
+			done()
+			continue
+		}
+		a.Coord.Do(f.req.Group, fetch, func(r group.Reply) {
 			f.answer(r.(*group.FetchReply))
 			done()
 		})
@@ -47,6 +54,23 @@ type groupFetch struct {
 	byID  bool
 	req   *kmsg.OffsetFetchRequestGroup
 	resp  *kmsg.OffsetFetchResponseGroup
+}
+
+// namesAgain tells whether partitions are named again too often: each answer has the metadata that was committed.
+func namesAgain(topics []group.FetchTopic) bool {
+	count := 0
+	for i := range topics {
+		count += len(topics[i].Partitions)
+	}
+	named := newRepeats[kafka.TopicPartition](count)
+	for i := range topics {
+		for _, index := range topics[i].Partitions {
+			if named.tooMany(kafka.TopicPartition{Topic: topics[i].Topic, Partition: index}) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (f *groupFetch) command(stable bool) *group.Fetch {
@@ -157,7 +181,7 @@ func (a *API) offsetFetchOne(c call, req *kmsg.OffsetFetchRequest) {
 			}
 		}
 	}
-	a.Coord.Do(req.Group, fetch, func(r group.Reply) {
+	answer := func(r group.Reply) {
 		fetched := r.(*group.FetchReply)
 		resp := kmsg.NewPtrOffsetFetchResponse()
 		resp.ErrorCode = int16(fetched.Code)
@@ -179,7 +203,12 @@ func (a *API) offsetFetchOne(c call, req *kmsg.OffsetFetchRequest) {
 			resp.Topics = append(resp.Topics, topic)
 		}
 		c.answer(resp)
-	})
+	}
+	if namesAgain(fetch.Topics) {
+		answer(fetch.Fail(kafka.InvalidRequest))
+		return
+	}
+	a.Coord.Do(req.Group, fetch, answer)
 }
 
 func failedOffsets(topics []group.FetchTopic, code kafka.Error) []group.FetchedTopic {

@@ -47,28 +47,37 @@ const (
 	tagBytes        = 96  // a further entry, the garbage of growing included
 )
 
-// Measure walks the body of a request by Kafka's schema and returns how many bytes its decoded form will occupy at most,
-// beside the body itself. It allocates nothing. The error wraps ErrMalformed when the body does not fit the schema, as null
+// answerBytes is what a handler keeps for each element of a request while it answers it: most elements get a row of their own.
+const answerBytes = 256
+
+// Measure walks the body of a request by Kafka's schema and returns how many bytes its decoded form, and the rows that answer its
+// elements, will occupy, beside the body itself. It allocates nothing. The error wraps ErrMalformed when the body does not fit the schema, as null
 // where nothing may be null or a length beyond the end; bytes after the end are ignored, as in Kafka. The walk ends with
 // ErrTooLarge once the cost exceeds limit: a frame can claim millions of elements of two bytes each. The body of a version that
 // Kafka does not have costs nothing: nobody will decode it, only ApiVersions is answered at any version.
 func Measure(key, version int16, body []byte, limit int64) (int64, error) {
+	decoded, elements, err := measure(key, version, body, limit)
+	return decoded + elements*answerBytes, err
+}
+
+// measure is Measure, with what is decoded at most and the number of elements apart.
+func measure(key, version int16, body []byte, limit int64) (decoded, elements int64, err error) {
 	if key < 0 || int(key) >= len(schemas) || schemas[key].fields == nil {
-		return 0, fmt.Errorf("%w: unknown api key %d", ErrMalformed, key)
+		return 0, 0, fmt.Errorf("%w: unknown api key %d", ErrMalformed, key)
 	}
 	s := &schemas[key]
 	if version < s.min || version > s.max {
-		return 0, nil
+		return 0, 0, nil
 	}
 	w := walk{reader: reader{src: body}, version: version, flexible: version >= s.flexible, limit: limit}
 	w.structure(s.fields)
 	switch {
-	case w.cost > limit:
-		return w.cost, fmt.Errorf("%w: %s v%d of %d bytes takes more than %d bytes decoded", ErrTooLarge, KeyName(key), version, len(body), limit)
+	case w.tooLarge():
+		return w.cost, w.elements, fmt.Errorf("%w: %s v%d of %d bytes takes more than %d bytes decoded", ErrTooLarge, KeyName(key), version, len(body), limit)
 	case w.bad:
-		return w.cost, fmt.Errorf("%w: %s v%d of %d bytes does not fit its schema", ErrMalformed, KeyName(key), version, len(body))
+		return w.cost, w.elements, fmt.Errorf("%w: %s v%d of %d bytes does not fit its schema", ErrMalformed, KeyName(key), version, len(body))
 	}
-	return w.cost, nil
+	return w.cost, w.elements, nil
 }
 
 // walk is one pass over a body. It ends by failing its reader.
@@ -77,11 +86,14 @@ type walk struct {
 	version  int16
 	flexible bool
 	cost     int64
+	elements int64 // of arrays
 	limit    int64
 }
 
+func (w *walk) tooLarge() bool { return w.cost+w.elements*answerBytes > w.limit }
+
 func (w *walk) charge(n int64) {
-	if w.cost += n; w.cost > w.limit {
+	if w.cost += n; w.tooLarge() {
 		w.fail()
 	}
 }
@@ -179,6 +191,7 @@ func (w *walk) array(f *field) {
 		w.fail()
 		return
 	}
+	w.elements += int64(n)
 	w.charge(int64(n) * int64(f.memoryBytes))
 	if f.of == fixed {
 		w.span(n * f.wireBytes)

@@ -56,7 +56,7 @@ func TestMeasureIsNotBelowTheCost(t *testing.T) {
 			bodies = append(bodies, randomRequest(rng, key, version).AppendTo(nil))
 		}
 		for _, body := range bodies {
-			cost, err := Measure(key, version, body, math.MaxInt64)
+			cost, _, err := measure(key, version, body, math.MaxInt64)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -141,6 +141,23 @@ func TestMeasureStopsAtTheLimit(t *testing.T) {
 	used := allocated(func() { _, err = Measure(int16(kmsg.Metadata), 12, body, limit) })
 	if !errors.Is(err, ErrTooLarge) || used > 4096 {
 		t.Errorf("a million topics in %d bytes: error %v, %d bytes allocated; want ErrTooLarge and none", len(body), err, used)
+	}
+}
+
+// TestMeasureCountsTheAnswers: a number of four bytes is answered by a row, of which the memory is what counts.
+func TestMeasureCountsTheAnswers(t *testing.T) {
+	const partitions, limit = 1_000_000, 64 << 20
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Version = 7
+	req.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: make([]int32, partitions)}}
+	body := req.AppendTo(nil)
+	if _, err := Measure(int16(kmsg.OffsetFetch), 7, body, limit); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("%d partitions in %d bytes: %v, want ErrTooLarge", partitions, len(body), err)
+	}
+	req.Topics[0].Partitions = req.Topics[0].Partitions[:partitions/10]
+	cost, err := Measure(int16(kmsg.OffsetFetch), 7, req.AppendTo(nil), limit)
+	if err != nil || cost < partitions/10*answerBytes {
+		t.Errorf("%d partitions cost %d bytes, %v", partitions/10, cost, err)
 	}
 }
 
