@@ -1,6 +1,8 @@
 package commitlog
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -355,12 +357,11 @@ func (d *Dir) openLogs() []*Log {
 	return slices.Collect(maps.Values(d.logs))
 }
 
+// sortedByName is the order in which logs are locked. A log may come that was deleted, beside another one that has its name now.
 func sortedByName(logs []*Log) []*Log {
 	return slices.SortedFunc(slices.Values(logs), func(a, b *Log) int {
-		if c := strings.Compare(a.partition.Topic, b.partition.Topic); c != 0 {
-			return c
-		}
-		return int(a.partition.Partition) - int(b.partition.Partition)
+		return cmp.Or(strings.Compare(a.partition.Topic, b.partition.Topic), cmp.Compare(a.partition.Partition, b.partition.Partition),
+			bytes.Compare(a.topicID[:], b.topicID[:]), strings.Compare(a.folder, b.folder))
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
@@ -68,6 +69,14 @@ func TestUntriedFlushForgetsNoErrorThatIsOwed(t *testing.T) {
 		in.Add(faultfs.Rule{Op: faultfs.OpSyncFS, Err: errIO}) // what the kernel found when it wrote by itself
 		_, err := l.Flush()
 		wantError(t, err, ErrDiskFailed)
+	}
+}
+
+// TestLogsOfOneNameAreLockedInOneOrder: a deleted log and the one that has its name now may be flushed together, from two sides at once.
+func TestLogsOfOneNameAreLockedInOneOrder(t *testing.T) {
+	gone, there := &Log{partition: testTopic, topicID: kafka.TopicID{1}}, &Log{partition: testTopic, topicID: kafka.TopicID{2}}
+	if a, b := sortedByName([]*Log{gone, there}), sortedByName([]*Log{there, gone}); a[0] != b[0] || a[1] != b[1] {
+		t.Error("the order depends on who asks")
 	}
 }
 
