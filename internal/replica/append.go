@@ -163,7 +163,8 @@ func (p *replica) commit(batch record.Batch, done func(kafka.Offset, error)) err
 	return err
 }
 
-// Load hands every batch of a partition to each, from the start of the log to its end.
+// Load hands every batch of a partition to each, from the start of the log to its end: all of it durable, as nothing that a power cut
+// could take away may be told of.
 func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) error {
 	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
 	if err != nil {
@@ -171,6 +172,11 @@ func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) e
 	}
 	if err := p.serves(); err != nil {
 		return err
+	}
+	if !m.osDurability {
+		if _, err := p.log.Flush(); err != nil {
+			return p.failedWrite("flush", err)
+		}
 	}
 	for batch, err := range p.log.Batches(p.log.StartOffset()) {
 		if err != nil {

@@ -189,7 +189,10 @@ func (s *moves) step(mv *move) (copied int, wait time.Duration) {
 	if !mv.announced() {
 		return 0, moveIdle
 	}
-	if err := s.finish(mv); err != nil {
+	switch err := s.finish(mv); {
+	case err != nil && s.paused.Load(): // stopped just now
+		return 0, moveIdle
+	case err != nil:
 		s.abandon(mv, err)
 	}
 	return 0, 0
@@ -318,6 +321,9 @@ func (s *moves) finish(mv *move) error {
 		return mv.failed("finish", err)
 	}
 	p.wakeAll()
+	if mv.to.failed() { // it did not find next in the table
+		next.refuse(kafka.KafkaStorageError)
+	}
 	if next.core != nil {
 		m.expiry.add(next)
 		answerReleased(next.settleMoved())

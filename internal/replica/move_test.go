@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -232,4 +233,61 @@ func TestAMoveIsShownAndLimited(t *testing.T) {
 	}
 	w.topic("t", 1)
 	w.mustProduce("t", 0, plain("new"))
+}
+
+// TestAPartitionMovesIntoADirectoryThatFails just when it is there: it is offline with it.
+func TestAPartitionMovesIntoADirectoryThatFails(t *testing.T) {
+	w := newWorld(t, "dirs=2")
+	w.topic("t", 1)
+	w.mustProduce("t", 0, plain("a"))
+	tp := kafka.TopicPartition{Topic: "t"}
+	var once sync.Once
+	w.fs.setOpen(func(name string) error {
+		if strings.HasPrefix(name, w.dirs[1]+"/t-0/") { // it has its name, and nobody knows of it
+			once.Do(func() { w.m.dirs[1].fail("read something else", syscall.EIO) })
+		}
+		return nil
+	})
+	if err := w.m.MoveReplica(tp, w.dirs[1]); err != nil {
+		t.Fatal(err)
+	}
+	w.waitFor("the end of the move", func() bool { return len(w.m.moves.list()) == 0 })
+	if got := answer(t, w.sendWithin("t", 0, -1, 500, plain("b"))); got.Err != kafka.KafkaStorageError {
+		t.Errorf("produce: %v, want KAFKA_STORAGE_ERROR", got.Err)
+	}
+	if got := w.fetch(at("t", 0, 0)); got.Err != kafka.KafkaStorageError {
+		t.Errorf("fetch: %v, want KAFKA_STORAGE_ERROR", got.Err)
+	}
+}
+
+// TestAMoveThatIsDoneWhenTheNodeStops goes on after the start.
+func TestAMoveThatIsDoneWhenTheNodeStops(t *testing.T) {
+	w := newWorld(t, "dirs=2")
+	w.topic("t", 1)
+	w.mustProduce("t", 0, plain("a"))
+	tp := kafka.TopicPartition{Topic: "t"}
+	stopped := make(chan struct{})
+	var once sync.Once
+	w.m.onDirReport = func() { // all is copied, and the metadata is told
+		once.Do(func() {
+			p, err := w.m.find(kafka.TopicID{}, "t", 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			id := w.m.dirs[1].disk.ID()
+			p.assigned.Store(&id)
+			w.m.Stop()
+			close(stopped)
+		})
+	}
+	if err := w.m.MoveReplica(tp, w.dirs[1]); err != nil {
+		t.Fatal(err)
+	}
+	<-stopped
+	w.restart()
+	w.awaitPlace(tp, w.dirs[1])
+	if got := w.values("t", 0, 0); len(got) != 1 {
+		t.Errorf("read %v, want one record", got)
+	}
 }

@@ -162,3 +162,31 @@ func TestATopicIsDeletedWhileItIsLoaded(t *testing.T) {
 		t.Errorf("%v went offline for a deleted topic", w.fallen())
 	}
 }
+
+// TestLoadTellsOfNothingThatIsNotDurable: groups that are loaded again, while what they have appended before is not flushed, must not show
+// offsets that a power cut takes away.
+func TestLoadTellsOfNothingThatIsNotDurable(t *testing.T) {
+	w := newWorld(t)
+	w.topic("t", 1)
+	w.mustProduce("t", 0, plain("a"))
+	p, err := w.m.find(kafka.TopicID{}, "t", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	_, err = p.append(record.Batch(plain("b")), -1, false, time.Now()) // and nobody tells the flusher
+	p.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := 0
+	err = w.m.Load(p.tp, func(b record.Batch) error {
+		if batches++; b.NextOffset() > p.log.FlushedOffset() {
+			t.Errorf("offset %d was loaded, flushed is up to %d", b.BaseOffset(), p.log.FlushedOffset())
+		}
+		return nil
+	})
+	if err != nil || batches != 2 {
+		t.Errorf("%d batches, %v", batches, err)
+	}
+}
