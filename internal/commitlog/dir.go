@@ -371,24 +371,28 @@ func (d *Dir) Sweep(now time.Time) error {
 	if err := d.Failed(); err != nil {
 		return err
 	}
+	err := d.sweepFolders(now) // first: with a full disk they may be all that makes room
 	for _, l := range sortedByName(d.openLogs()) {
-		err := l.sweep(now)
+		if d.Failed() != nil {
+			break
+		}
+		of := l.sweep(now)
 		switch {
-		case err == nil || errors.Is(err, ErrClosed):
-		case isCorrupt(err):
+		case of == nil || errors.Is(of, ErrClosed):
+		case isCorrupt(of):
 			if !l.unsweepable.Swap(true) {
-				d.note("%v: segments that retention took out of %s stay on the disk", err, l.partition)
+				d.note("%v: segments that retention took out of %s stay on the disk", of, l.partition)
 			}
 		default:
-			return l.writeError(err)
+			err = errors.Join(err, l.writeError(of))
 		}
 	}
-	return d.sweepFolders(now)
+	return err
 }
 
 func (d *Dir) sweepFolders(now time.Time) error {
 	d.mu.Lock()
-	var due []string
+	var due []doomedFolder
 	kept := d.doomed[:0]
 	for _, f := range d.doomed {
 		if f.removeAt.IsZero() {
@@ -397,13 +401,16 @@ func (d *Dir) sweepFolders(now time.Time) error {
 		if now.Before(f.removeAt) {
 			kept = append(kept, f)
 		} else {
-			due = append(due, f.path)
+			due = append(due, f)
 		}
 	}
 	d.doomed = kept
 	d.mu.Unlock()
-	for _, path := range due {
-		if err := d.fs.RemoveAll(path); err != nil {
+	for i, f := range due {
+		if err := d.fs.RemoveAll(f.path); err != nil {
+			d.mu.Lock()
+			d.doomed = append(d.doomed, due[i:]...)
+			d.mu.Unlock()
 			return d.failUnlessFull(fmt.Errorf("remove deleted partition: %w", err))
 		}
 	}

@@ -1,7 +1,9 @@
 package commitlog
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -39,10 +41,14 @@ func (l *Log) Retain(now time.Time, highWatermark kafka.Offset) (removedBytes in
 	}
 	segments := *l.segments.Load()
 	if n == len(segments) {
-		if err := l.roll(l.EndOffset(), now); err != nil {
+		switch err := l.roll(l.EndOffset(), now); {
+		case err == nil:
+			segments = *l.segments.Load()
+		case vfs.IsFull(err) && n > 1:
+			n-- // no room to begin another one: the active segment stays until there is
+		default:
 			return 0, err
 		}
-		segments = *l.segments.Load()
 	}
 	for _, s := range segments[:n] {
 		removedBytes += s.size.Load()
@@ -138,28 +144,37 @@ func (l *Log) sweepDoomed(now time.Time) error {
 	defer l.doomedMu.Unlock()
 	kept := l.doomed[:0]
 	for i := range l.doomed {
-		s := &l.doomed[i]
-		if s.replaced {
-			continue
-		}
-		if !s.renamed {
-			if err := l.keepSnapshot(l.doomed[i:]); err != nil {
-				return err
-			}
-			if err := l.renameDoomed(s, now); err != nil {
-				return err
-			}
-		}
-		if now.Before(s.removeAt) {
-			kept = append(kept, *s)
-			continue
-		}
-		if err := s.removeDeleted(); err != nil {
+		stays, err := l.sweepOne(i, now)
+		if err != nil {
+			l.doomed = append(kept, l.doomed[i:]...)
 			return err
+		}
+		if stays {
+			kept = append(kept, l.doomed[i])
 		}
 	}
 	l.doomed = kept
 	return nil
+}
+
+// sweepOne tells whether the i-th of the doomed segments still has files. It needs doomedMu.
+func (l *Log) sweepOne(i int, now time.Time) (stays bool, err error) {
+	s := &l.doomed[i]
+	if s.replaced {
+		return false, nil
+	}
+	if !s.renamed {
+		if err := l.keepSnapshot(l.doomed[i:]); err != nil {
+			return true, err
+		}
+		if err := l.renameDoomed(s, now); err != nil {
+			return true, err
+		}
+	}
+	if now.Before(s.removeAt) {
+		return true, nil
+	}
+	return false, s.removeDeleted()
 }
 
 // keepSnapshot makes the producers durable as they are behind the first of some doomed segments, before it is deleted: nothing
@@ -177,12 +192,34 @@ func (l *Log) keepSnapshot(doomed []doomedSegment) error {
 	list = append(list, *l.segments.Load()...)
 	state, err := l.producersAt(list, 1)
 	if err == nil {
-		err = vfs.Replace(l.fs, l.snapshotFile(list[1].base), state.Encode())
+		err = l.replaceSnapshot(list[1].base, state.Encode())
 	}
 	if err != nil {
 		return l.writeError(fmt.Errorf("keep producer snapshot: %w", err))
 	}
 	return nil
+}
+
+// replaceSnapshot makes a snapshot durable. On a full disk, where retention is to make room, the one that was written with the segment
+// does if it says the same.
+func (l *Log) replaceSnapshot(at kafka.Offset, content []byte) error {
+	name := l.snapshotFile(at)
+	full := vfs.Replace(l.fs, name, content)
+	if !vfs.IsFull(full) {
+		return full
+	}
+	if there, err := vfs.ReadFile(l.fs, name); err != nil || !bytes.Equal(there, content) {
+		return full
+	}
+	f, err := l.fs.Open(name, os.O_RDWR)
+	if err != nil {
+		return full
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return l.dir.fail(err)
+	}
+	return l.syncFolder("keep a producer snapshot of")
 }
 
 func (l *Log) renameDoomed(s *doomedSegment, now time.Time) error {
