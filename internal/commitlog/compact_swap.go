@@ -70,6 +70,11 @@ func (l *Log) swap(c *Compaction, old []*segment, cleaned *segment) error {
 			return err
 		}
 	}
+	// The first step either is done or has changed nothing. From then on the disk must have it all.
+	name := cleaned.name(logSuffix)
+	if err := l.fs.Rename(name+cleanedSuffix, name+swapSuffix); err != nil {
+		return l.writeError(fmt.Errorf("compact %s: %w", l.partition, err))
+	}
 	l.doomedMu.Lock()
 	for _, s := range old {
 		l.takeDeletedName(s.base)
@@ -92,11 +97,8 @@ func (l *Log) swap(c *Compaction, old []*segment, cleaned *segment) error {
 	return nil
 }
 
+// swapFiles goes on when the .log is called .swap.
 func (l *Log) swapFiles(old []*segment, cleaned *segment) error {
-	name := cleaned.name(logSuffix)
-	if err := l.fs.Rename(name+cleanedSuffix, name+swapSuffix); err != nil {
-		return err
-	}
 	// An index called .swap whose .log was lost would be taken for the old segment's.
 	if err := l.syncFolder("compact"); err != nil {
 		return err

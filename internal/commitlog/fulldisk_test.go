@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
@@ -163,5 +164,45 @@ func TestRetentionNeedsNoRoom(t *testing.T) {
 	}
 	if err := func() error { _, err := again.Producers().Check(idempotent(7, 60, 1, 0), testStart); return err }(); err != nil {
 		t.Errorf("the producer's next batch: %v", err)
+	}
+}
+
+// TestCompactionThatCannotBegin to put its result in place, as the folder has no room for another name, changes nothing.
+func TestCompactionThatCannotBegin(t *testing.T) {
+	in := faultfs.Inject(vfs.NewMemory())
+	c := smallConfig()
+	c.SegmentBytes, c.Compact, c.Delete = 500, true, false
+	l := newLog(t, in, c)
+	for i := range 40 {
+		var b record.Builder
+		b.Add(fmt.Appendf(nil, "key %d", i%7), nil, nil, testStart.UnixMilli())
+		appendBatch(t, l, b.Build(), 0)
+	}
+	flush(t, l)
+	clean := func() error {
+		found, err := l.Cleanable(testStart, l.EndOffset())
+		if err != nil {
+			t.Fatal(err)
+		}
+		compaction, err := l.Compact(found, CompactOptions{MapBytes: 1 << 16, MapLoadFactor: 0.9, BufferBytes: 1000}, testStart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer compaction.Close()
+		for done := false; !done && err == nil; {
+			_, done, err = compaction.Step(1 << 20)
+		}
+		return err
+	}
+	before := l.Size()
+	in.Add(faultfs.Rule{Op: faultfs.OpRename, Name: logSuffix + cleanedSuffix, Err: errNoSpace})
+	if err := clean(); !vfs.IsFull(err) || l.Dir().Failed() != nil || l.Size() != before {
+		t.Errorf("compaction: %v, the directory: %v, %d of %d bytes", err, l.Dir().Failed(), l.Size(), before)
+	}
+	if left := names(t, in, cleanedSuffix); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+	if err := clean(); err != nil || l.Size() >= before {
+		t.Errorf("with room again: %v, %d of %d bytes", err, l.Size(), before)
 	}
 }
