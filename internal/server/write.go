@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"time"
 
-	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/wire"
 )
 
@@ -76,7 +76,8 @@ func (o *output) encode(s *slot) error {
 	if r.Body != nil {
 		version = r.Body.GetVersion()
 	}
-	o.buf = wire.AppendResponseHeader(o.buf, s.req.Key, version, s.req.CorrelationID)
+	key := s.req.Key
+	o.buf = wire.AppendResponseHeader(o.buf, key, version, s.req.CorrelationID)
 	if r.Body != nil {
 		o.buf = r.Body.AppendTo(o.buf)
 	} else {
@@ -89,7 +90,12 @@ func (o *output) encode(s *slot) error {
 			memory += len(r.Parts[i].Bytes)
 		}
 	}
-	invariant.Check(length <= math.MaxInt32, "a response is longer than its length can say")
+	if length > math.MaxInt32 { // a client has asked for it: it is no reason to end the process
+		s := o.conn.server
+		s.closedLimit.log(s.config.Log, slog.LevelWarn, "closed a connection: the answer is longer than its length can say",
+			append(o.conn.describe(), "api", wire.KeyName(key), "length", length)...)
+		return errLength
+	}
 	binary.BigEndian.PutUint32(o.buf[start:], uint32(length))
 	if memory > smallBytes {
 		s.lease.charge(int64(memory))

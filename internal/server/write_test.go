@@ -130,6 +130,29 @@ func TestSlowReaderGetsAllOfAFile(t *testing.T) {
 	}
 }
 
+// TestAnAnswerLongerThanItsLengthCanSay closes the connection that asked for it, and nothing else.
+func TestAnAnswerLongerThanItsLengthCanSay(t *testing.T) {
+	file, _ := randomFile(t, 10)
+	var released atomic.Int64
+	ts := start(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+		r := req.Response()
+		for range 2 {
+			r.Parts = append(r.Parts, wire.Part{File: wire.FileRange{File: file, Len: 3 << 29}})
+		}
+		r.Release = func() { released.Add(1) }
+		reply(r)
+	})
+	other := dial(t, ts.addr)
+	c := dial(t, ts.addr)
+	c.send(c.frame(request(kmsg.Fetch, 12)))
+	if n, err := c.Read(make([]byte, 10)); n > 0 || err == nil {
+		t.Errorf("%d bytes came, %v; want none and the end", n, err)
+	}
+	other.send(other.frame(request(kmsg.Heartbeat, 0)))
+	other.expect(1)
+	awaitTrue(t, "the answer is released", func() bool { return released.Load() == 1 })
+}
+
 func TestShortFileClosesTheConnection(t *testing.T) {
 	file, content := randomFile(t, 1_000_000)
 	for _, f := range []wire.File{file, plainFile{bytes.NewReader(content)}} {
