@@ -153,14 +153,16 @@ func TestFullDiskRefusesAndRecoversByItself(t *testing.T) {
 }
 
 func TestWriteThatCannotBeTakenBackFailsTheDirectory(t *testing.T) {
-	fs := faultfs.Inject(vfs.NewMemory())
-	l := newLog(t, fs, smallConfig())
-	fill(t, l, 2, 0)
-	fs.Add(faultfs.Rule{Op: faultfs.OpWrite, Err: syscall.ENOSPC, Written: 50})
-	fs.Add(faultfs.Rule{Op: faultfs.OpTruncate, Err: errIO})
-	_, err := l.Append(batch(1, 1), 0, testStart)
-	wantError(t, err, ErrDiskFailed)
-	checkDense(t, l, 0, 6)
+	for _, cut := range []error{errIO, syscall.ENOSPC} {
+		fs := faultfs.Inject(vfs.NewMemory())
+		l := newLog(t, fs, smallConfig())
+		fill(t, l, 2, 0)
+		fs.Add(faultfs.Rule{Op: faultfs.OpWrite, Err: syscall.ENOSPC, Written: 50})
+		fs.Add(faultfs.Rule{Op: faultfs.OpTruncate, Err: cut})
+		_, err := l.Append(batch(1, 1), 0, testStart)
+		wantError(t, err, ErrDiskFailed)
+		checkDense(t, l, 0, 6)
+	}
 }
 
 func TestFailedFlushIsNotRetried(t *testing.T) {

@@ -247,7 +247,9 @@ func (l *Log) writable() error {
 func (f *openFile) write(b []byte, position int64) error {
 	if _, err := f.WriteAt(b, position); err != nil {
 		if cut := f.Truncate(position); cut != nil {
-			// Not also wrapped: this is no longer a disk that is only full.
+			if vfs.IsFull(cut) {
+				cut = errors.New(cut.Error()) // this is no longer a disk that is only full: what is left would end up inside the log
+			}
 			return fmt.Errorf("cut off what was written to %s: %w (the write: %v)", f.segment, cut, err) //nolint:errorlint
 		}
 		return fmt.Errorf("write %s: %w", f.segment, err)
