@@ -223,7 +223,9 @@ func (l *Log) append(b record.Batch, now time.Time) (Appended, error) {
 	}
 	defer file.release() // when size tells of the batch: who closes a file asks then whether all in it is flushed
 	position := s.size.Load()
+	s.takeRoom(file, position, int64(len(b)))
 	if err := file.write(b, position); err != nil {
+		s.room = 0
 		return Appended{}, l.writeError(err)
 	}
 	l.epochs.assign(b.LeaderEpoch(), appended.Base)
@@ -293,6 +295,9 @@ func (l *Log) agedMs(s *segment, maxMs int64, now time.Time) int64 {
 
 // roll begins a new segment. The producer snapshot belongs to its base, so the caller has applied all batches before.
 func (l *Log) roll(base kafka.Offset, now time.Time) error {
+	if err := l.active().leaveRoom(); err != nil {
+		return l.writeError(err)
+	}
 	if err := l.finish(l.active(), base); err != nil {
 		return l.writeError(err)
 	}

@@ -48,6 +48,7 @@ type segment struct {
 	// Of the active segment, owned by who appends.
 	sinceIndex int   // bytes since the last index entry
 	jitterMs   int64 // how much earlier the segment rolls
+	room       int64 // up to where takeRoom took room on the disk; 0 if it took none
 }
 
 // openFile is a segment's file while someone needs it. It stays open without users until idle.

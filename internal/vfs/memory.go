@@ -328,6 +328,7 @@ func (f *memoryFile) Size() (int64, error) {
 
 func (f *memoryFile) Sync() error         { return nil }
 func (f *memoryFile) Close() error        { return nil }
+func (f *memoryFile) TakeRoom(_, _ int64) {}
 func (f *memoryFile) Fd() (uintptr, bool) { return 0, false }
 
 // truncate needs n.mu.

@@ -72,4 +72,6 @@ func (f osFile) Size() (int64, error) {
 
 func (f osFile) Sync() error { return syncFile(f.File) }
 
+func (f osFile) TakeRoom(off, n int64) { takeRoom(f.File, off, n) }
+
 func (f osFile) Fd() (uintptr, bool) { return f.File.Fd(), true }

@@ -41,6 +41,10 @@ func syncFS(dir string) error {
 	return wrapSync(unix.Syncfs(int(f.Fd())), dir)
 }
 
+func takeRoom(f *os.File, off, n int64) {
+	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n)
+}
+
 func wrapSync(err error, name string) error {
 	if err == nil {
 		return nil

@@ -59,6 +59,9 @@ type File interface {
 	// Sync makes the bytes and the length of the file durable, not its name.
 	Sync() error
 	Size() (int64, error)
+	// TakeRoom asks the file system for room for n bytes at a position, which may lie behind the file's end; the length stays. It
+	// is a hint. Truncate, also to the length that the file has, gives back what lies behind.
+	TakeRoom(off, n int64)
 	// Fd is the descriptor for sendfile, and false where the file has none.
 	Fd() (uintptr, bool)
 }
