@@ -52,9 +52,11 @@ func wrapSync(err error, name string) error {
 	return &os.PathError{Op: "sync", Path: name, Err: err}
 }
 
-// readCold first takes what the page cache has: only if it has not all of it are the pages let go after they were read.
+// readCold first takes what the page cache has: only if it has not all of it are the pages let go after they were read. The system
+// must not read ahead, which asking the cache makes it do as well: the next piece would pass for one that was there.
 func (f osFile) readCold(p []byte, at int64) (int, error) {
 	fd := int(f.File.Fd())
+	_ = unix.Fadvise(fd, 0, 0, unix.FADV_RANDOM)
 	if n, err := unix.Preadv2(fd, [][]byte{p}, at, unix.RWF_NOWAIT); err == nil && n == len(p) {
 		return n, nil
 	}
