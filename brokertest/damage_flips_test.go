@@ -141,6 +141,7 @@ func (f *flipped) run(counted *flipCounts) {
 		return
 	}
 	b := &damageBroker{TB: f, node: node, log: log}
+	f.awaitScrub(b)
 	f.hurt(b, counted)
 	for partition := range int32(3) {
 		folder := fmt.Sprintf("well-%d", partition)
@@ -163,11 +164,17 @@ func (f *flipped) isMetadata() bool {
 
 func isRefusal(err error) bool { return errors.Is(err, kerr.KafkaStorageError) }
 
-// hurt reads the partition in which the bit may be. The scrub needs a moment: before, a client finds a record's CRC wrong.
-func (f *flipped) hurt(b *damageBroker, counted *flipCounts) {
-	if f.folder() == "hurt-0" && strings.HasSuffix(f.name, ".log") && f.isFound() {
-		b.waitFor(b.refusesHurt)
+// awaitScrub waits until the scrub has found the bit where it must. Before, a client finds a record's CRC wrong, or is told a wrong
+// offset, which no CRC covers.
+func (f *flipped) awaitScrub(b *damageBroker) {
+	isTopic := strings.HasPrefix(f.name, "hurt-") || strings.HasPrefix(f.name, "well-")
+	if isTopic && strings.HasSuffix(f.name, ".log") && f.isFound() {
+		b.waitFor(func() bool { return b.told(f.folder()) })
 	}
+}
+
+// hurt reads the partition in which the bit is most often.
+func (f *flipped) hurt(b *damageBroker, counted *flipCounts) {
 	n, err := b.read("hurt", 0, hurtRecords)
 	switch {
 	case err == nil:

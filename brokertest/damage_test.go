@@ -537,6 +537,16 @@ func (b *damageBroker) refusesHurt() bool {
 	return errors.Is(b.produce("hurt", 0, hurtRecords, hurtRecords+1), kerr.KafkaStorageError)
 }
 
+// told tells whether the log says that a partition is damaged.
+func (b *damageBroker) told(partition string) bool {
+	for line := range strings.Lines(b.log.String()) {
+		if strings.Contains(line, "a partition is damaged") && strings.Contains(line, "partition="+partition+" ") {
+			return true
+		}
+	}
+	return false
+}
+
 func (b *damageBroker) waitFor(done func() bool) {
 	b.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
