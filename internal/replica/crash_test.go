@@ -160,7 +160,7 @@ func (w *world) checkLedger(round int, index int32, l *ledger) {
 	w.Helper()
 	got := w.values("t", index, 0)
 	if len(got) < l.acked || len(got) < l.seen {
-		w.Fatalf("round %d, partition %d: %d records, of which %d were acknowledged and %d were read", round, index, len(got), l.acked, l.seen)
+		w.Fatalf("round %d, partition %d: %d records, of which %d were acknowledged and %d were read\n%s", round, index, len(got), l.acked, l.seen, w.log)
 	}
 	for i, v := range got {
 		if v != strconv.Itoa(i) {

@@ -361,6 +361,10 @@ func (mv *move) swap(now time.Time) (*replica, error) {
 	next := &replica{m: p.m, dir: mv.to, log: log, tp: p.tp, id: p.id, core: p.core}
 	next.settings.Store(p.settings.Load())
 	next.assigned.Store(p.assigned.Load())
+	// Nothing is taken until the old folder has durably lost its name: a power cut would leave two, and who does not know from the
+	// metadata where the partition is would go by the older one.
+	next.mu.Lock()
+	defer next.mu.Unlock()
 	next.publish()
 	p.core = nil
 	p.m.table.replace(p, next) // before p refuses: who is refused looks for the successor there
