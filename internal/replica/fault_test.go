@@ -25,18 +25,24 @@ func TestAcknowledgedRecordsSurviveAFaultyDisk(t *testing.T) { eachCrashSeed(t, 
 type faultyDisk struct {
 	*faultfs.Injector
 	unflushed [crashPartitions]atomic.Bool
+	rules     []string // as they are told when the test fails
 }
 
 func surviveFaults(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 2))
 	disk := faultfs.NewDisk(seed)
 	faulty := &faultyDisk{Injector: faultfs.Inject(disk)}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(faulty.rules, "\n"))
+		}
+	})
 	w := newWorldOn(t, faulty)
 	id := w.topic("t", crashPartitions, "segment.ms=5")
 	var ledgers [crashPartitions]ledger
 	for round := range 3 {
 		for range 1 + random.IntN(4) {
-			faulty.add(t, random)
+			faulty.add(random)
 		}
 		for i := range faulty.unflushed {
 			faulty.unflushed[i].Store(false)
@@ -75,7 +81,7 @@ func surviveFaults(t *testing.T, seed uint64) {
 }
 
 // add makes one kind of operation fail or wait, for a time or for good.
-func (f *faultyDisk) add(t *testing.T, random *rand.Rand) {
+func (f *faultyDisk) add(random *rand.Rand) {
 	ops := []faultfs.Op{
 		faultfs.OpWrite, faultfs.OpWrite, faultfs.OpSync, faultfs.OpSync, faultfs.OpSyncDir, faultfs.OpSyncFS, faultfs.OpOpen,
 		faultfs.OpRename, faultfs.OpRemove, faultfs.OpTruncate, faultfs.OpRead, faultfs.OpChange,
@@ -113,7 +119,7 @@ func (f *faultyDisk) add(t *testing.T, random *rand.Rand) {
 	if r.Err != nil {
 		what = r.Err.Error()
 	}
-	t.Logf("operation %#x of %q, the %d. and %d more: %s, %d bytes written", r.Op, r.Name, r.After+1, r.Times-1, what, r.Written)
+	f.rules = append(f.rules, fmt.Sprintf("operation %#x of %q, the %d. and %d more: %s, %d bytes written", r.Op, r.Name, r.After+1, r.Times-1, what, r.Written))
 }
 
 // produceDespiteFaults sends batches, up to three at a time, until many were acknowledged or the disk stays broken.
