@@ -37,6 +37,10 @@ func restartRow(count int32, bytes int) func(context.Context, *broker, float64) 
 		began := time.Now()
 		b.stop()
 		stop := time.Since(began).Seconds()
+		inOrder, err := b.stoppedInOrder()
+		if err != nil {
+			return nil, err
+		}
 		clean, err := acknowledged(ctx, b, count)
 		if err != nil {
 			return nil, fmt.Errorf("after a stop: %w", err)
@@ -49,7 +53,7 @@ func restartRow(count int32, bytes int) func(context.Context, *broker, float64) 
 		b.stop()
 		return map[string]float64{
 			"kill -9, first": killed.first, "kill -9, each": killed.each, "clean, first": clean.first, "clean, each": clean.each,
-			"stop": stop, "memory": float64(memory) / 1e6, "open files": float64(files),
+			"stop": stop, "stopped in order": inOrder, "memory": float64(memory) / 1e6, "open files": float64(files),
 		}, err
 	}
 }
@@ -60,6 +64,7 @@ var restartFigures = []figure{
 	{"kill -9, first", "s", false, 0},
 	{"kill -9, each", "s", false, 0},
 	{"stop", "s", false, 0},
+	{"stopped in order", "of 1", true, 0}, // else clean is not what it says
 	{"memory", "MB", false, 0},
 	{"open files", "", false, 0},
 }
@@ -148,6 +153,12 @@ func (b *broker) kill() error {
 	}
 	b.pid, b.process = 0, nil
 	return nil
+}
+
+// stoppedInOrder is 1 if the process has left the marker of a stop in order, and 0 if it ran out of time.
+func (b *broker) stoppedInOrder() (float64, error) {
+	found, err := filepath.Glob(filepath.Join(b.dir, "*", ".kafka_cleanshutdown"))
+	return float64(min(len(found), 1)), err
 }
 
 // files returns how many files the process has open.
