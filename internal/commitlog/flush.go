@@ -44,7 +44,8 @@ func (l *Log) flush() (kafka.Offset, error) {
 	return end, nil
 }
 
-// syncSegments flushes the active segment and those before it that hold anything behind the flushed end.
+// syncSegments flushes the active segment and those before it that hold anything behind the flushed end, or end there: recovery may
+// have cut a torn end off, which must not come back between what is acknowledged.
 func (l *Log) syncSegments() error {
 	settled, segments := kafka.Offset(l.settled.Load()), *l.segments.Load()
 	for i := len(segments) - 1; i >= 0; i-- {
@@ -56,7 +57,7 @@ func (l *Log) syncSegments() error {
 			}
 			s.synced.Store(size)
 		}
-		if s.base <= settled {
+		if s.base < settled {
 			return nil
 		}
 	}

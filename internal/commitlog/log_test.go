@@ -11,6 +11,7 @@ import (
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/vfs"
+	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
 
 func TestAppendStampsAndReadReturnsTheSameBytes(t *testing.T) {
@@ -300,6 +301,52 @@ func TestKilledLogIsRecovered(t *testing.T) {
 			l = reopen(t, fs, l, true)
 			checkDense(t, l, 0, 240-c.lost)
 		})
+	}
+}
+
+// TestATornEndStaysCutOff cuts the power after a recovery whose next record began a new segment: what was torn off the segment before
+// it, just behind the recovery point, must not come back and take away what was flushed since.
+func TestATornEndStaysCutOff(t *testing.T) {
+	for seed := range uint64(30) {
+		disk := faultfs.NewDisk(seed)
+		l := newLog(t, disk, smallConfig())
+		fill(t, l, smallConfig().SegmentBytes/len(batch(3, testStart.UnixMilli())), 3) // one more makes the segment too large
+		flush(t, l)
+		if err := l.Dir().WriteCheckpoints(); err != nil {
+			t.Fatal(err)
+		}
+		flushed := l.EndOffset()
+		name := l.active().name(logSuffix)
+		torn, err := vfs.ReadFile(disk, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := vfs.WriteFile(disk, name, append(torn, make([]byte, 300)...)); err != nil {
+			t.Fatal(err)
+		}
+		if err := disk.SyncFS(testDir); err != nil {
+			t.Fatal(err)
+		}
+		l = reopen(t, disk, l, false)
+		if l.EndOffset() != flushed {
+			t.Fatalf("recovery found the end at %d, want %d", l.EndOffset(), flushed)
+		}
+		fill(t, l, 40, 3)
+		if len(*l.segments.Load()) < 2 || (*l.segments.Load())[1].base != flushed {
+			t.Fatalf("the second segment does not begin at %d", flushed)
+		}
+		flush(t, l)
+		want := l.EndOffset()
+		disk.CutAt(0)
+		_ = disk.MkdirAll("/elsewhere")
+		disk.Restart()
+		l, err = openDir(t, disk).Open(testTopic, testID, smallConfig(), testStart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.EndOffset() != want {
+			t.Fatalf("seed %d: the log ends at %d, and %d was flushed; notes %q", seed, l.EndOffset(), want, l.Dir().Notes())
+		}
 	}
 }
 
