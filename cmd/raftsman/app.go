@@ -159,6 +159,11 @@ func (a *app) connect(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error)
 
 // admin runs fn with an admin client. The context that fn gets ends after --timeout.
 func (a *app) admin(ctx context.Context, fn func(context.Context, *kadm.Client) error) error {
+	return a.reach(ctx, func(ctx context.Context, _ *kgo.Client, adm *kadm.Client) error { return fn(ctx, adm) })
+}
+
+// reach is admin for those who also send requests of their own.
+func (a *app) reach(ctx context.Context, fn func(context.Context, *kgo.Client, *kadm.Client) error) error {
 	// What is read here is to be as it is now, not as it was before the command's own change.
 	cl, err := a.connect(ctx, kgo.MetadataMinAge(settlePause))
 	if err != nil {
@@ -169,7 +174,7 @@ func (a *app) admin(ctx context.Context, fn func(context.Context, *kadm.Client) 
 	defer cancel()
 	adm := kadm.NewClient(cl)
 	adm.SetTimeoutMillis(int32(min(a.timeout, time.Hour).Milliseconds()))
-	return fn(ctx, adm)
+	return fn(ctx, cl, adm)
 }
 
 // confirm asks before something is lost. Without a terminal to ask on, only yes (the flag --yes) will do.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -22,11 +23,15 @@ func topicDescribeCommand(a *app) *cobra.Command {
 RECORDS is the span of offsets; compaction and transactions leave fewer to read. SIZE is what the leader stores. A
 partition that takes far more than its even share is marked: nearly always most records have the same key. --keys reads
 the newest records of that partition and names their keys. A transaction that is open is told, as readers of committed
-records wait for its end.`,
+records wait for its end.
+
+Of partitions on Raftsman it shows too how far compaction is (up to which offset, what is dirty since, and when it was cleaned
+last), why a partition is not compacted any more, and what is damaged, with the remedy; and a log directory that has only its
+reserve left.`,
 		Args: wants(1, -1),
 		RunE: func(c *cobra.Command, topics []string) error {
-			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
-				return a.describeTopics(ctx, adm, topics, keys)
+			return a.reach(c.Context(), func(ctx context.Context, cl *kgo.Client, adm *kadm.Client) error {
+				return a.describeTopics(ctx, cl, adm, topics, keys)
 			})
 		},
 		ValidArgsFunction: a.completeTopics,
@@ -35,7 +40,7 @@ records wait for its end.`,
 	return c
 }
 
-func (a *app) describeTopics(ctx context.Context, adm *kadm.Client, topics []string, keys bool) error {
+func (a *app) describeTopics(ctx context.Context, cl *kgo.Client, adm *kadm.Client, topics []string, keys bool) error {
 	details, err := findTopics(ctx, adm, topics)
 	if err != nil {
 		return err
@@ -49,6 +54,9 @@ func (a *app) describeTopics(ctx context.Context, adm *kadm.Client, topics []str
 		return err
 	}
 	if err := findOpenTransactions(ctx, adm, views); err != nil {
+		return err
+	}
+	if err := findConditions(ctx, cl, views); err != nil {
 		return err
 	}
 	for i := range views {
@@ -113,6 +121,14 @@ func (v *topicView) write(w io.Writer, p paint, width int) error {
 	if err := v.table().write(w, p, width); err != nil {
 		return err
 	}
+	if t := v.compactionTable(); t != nil {
+		if _, err := io.WriteString(w, "\n"); err != nil {
+			return err
+		}
+		if err := t.write(w, p, width); err != nil {
+			return err
+		}
+	}
 	for _, hint := range v.hints(p) {
 		if _, err := fmt.Fprintf(w, "\n%s\n", hint); err != nil {
 			return err
@@ -135,6 +151,9 @@ func (v *topicView) table() *table {
 		if p.Hot {
 			share = alarm(share.text)
 			length = alarm(length.text + strings.Repeat(" ", max(0, barCells-displayWidth(length.text))) + " ◀ skewed")
+		}
+		if p.Damage != nil {
+			length = alarm("◀ damaged")
 		}
 		t.add(number(p.Partition), leader, number(p.Epoch), plain(joinIDs(p.Replicas)), isr,
 			known(p.StartOffset), known(p.EndOffset), known(p.Records), plain(formatBytes(p.Bytes)), share, length)
@@ -165,6 +184,7 @@ func (v *topicView) hints(p paint) []string {
 			hints = append(hints, p.yellow("!")+" "+open.hint(v.Partitions[i].Partition))
 		}
 	}
+	hints = append(hints, v.conditionHints(p)...)
 	sum := v.summary()
 	if sum.Offline > 0 {
 		hints = append(hints, p.red("!")+fmt.Sprintf(" %s no leader: nobody can write or read there until a replica in sync is back", have(sum.Offline)))

@@ -23,6 +23,7 @@ type topicView struct {
 	Partitions        []partitionView   `json:"partitions"`
 	Skew              *skew             `json:"skew,omitempty"`
 	Keys              *keySample        `json:"keys,omitempty"`
+	FullDirs          []dirCondition    `json:"fullLogDirs,omitempty"` // log directories of its partitions that refuse what clients produce
 }
 
 // partitionView is one partition. Records is the span of its offsets: compaction and transactions leave fewer to read.
@@ -43,6 +44,11 @@ type partitionView struct {
 	Error       string  `json:"error,omitempty"`
 
 	OpenTransaction *openTransaction `json:"openTransaction,omitempty"`
+
+	// Only Raftsman tells these.
+	Compaction  *compactionView `json:"compaction,omitempty"`  // of a compacted topic
+	Uncleanable string          `json:"uncleanable,omitempty"` // why it is not compacted any more
+	Damage      *damageView     `json:"damage,omitempty"`
 }
 
 // viewTopics asks for what details do not hold. A partition that has no leader, or a broker that does not answer, leaves

@@ -86,10 +86,13 @@ func floorSegment(segments []cleanSegment, offset kafka.Offset) int {
 	return n
 }
 
+// CleanedOffset is up to where the log was compacted, or kafka.NoOffset.
+func (l *Log) CleanedOffset() kafka.Offset { return l.dir.cleanedOffset(l.partition) }
+
 // Cleanable looks for what there is to clean, below the last stable offset. It reads the disk only where the topic has a
 // compaction lag.
 func (l *Log) Cleanable(now time.Time, stable kafka.Offset) (Cleanable, error) {
-	cleaned := l.dir.cleanedOffset(l.partition)
+	cleaned := l.CleanedOffset()
 	start := l.StartOffset()
 	if cleaned < 0 {
 		cleaned = start

@@ -350,7 +350,7 @@ func (p *replica) remove() {
 	if p.uncleanable.Load() != nil {
 		p.m.cleaner.metrics.UncleanablePartitions.Add(-1)
 	}
-	if p.harmed.Load() {
+	if p.damage.Load() != nil {
 		p.m.damage.DamagedPartitions.Add(-1)
 	}
 	// Nothing takes the lock for a change any more, now that the partition refuses.

@@ -235,6 +235,7 @@ func (c *cleaner) throttle(bytes int64, perSecond float64, quit <-chan struct{})
 }
 
 func (c *cleaner) cleaned(p *replica, s commitlog.CompactStats, took time.Duration) {
+	p.cleanedMs.Store(c.m.now().UnixMilli())
 	c.metrics.Cleanings.Inc()
 	c.metrics.CleaningMs.Observe(took.Milliseconds())
 	c.metrics.ReadBytes.Add(s.ReadBytes)
@@ -276,15 +277,4 @@ func (c *cleaner) failed(p *replica, err error) {
 			p.damaged(damage)
 		}
 	}
-}
-
-// Uncleanable returns why a partition is not compacted any more, by partition.
-func (m *Manager) Uncleanable() map[string]string {
-	reasons := make(map[string]string)
-	for _, p := range m.replicas() {
-		if reason := p.uncleanable.Load(); reason != nil {
-			reasons[p.tp.String()] = *reason
-		}
-	}
-	return reasons
 }

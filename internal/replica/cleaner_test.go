@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/raftsman/raftsman/internal/condition"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/vfs"
@@ -93,8 +94,20 @@ func TestCleanerPassesOverADamagedLog(t *testing.T) {
 	w.props["log.cleaner.enable"] = "true"
 	w.restart()
 	w.waitFor("compaction of the sound topic", w.isClean("sound"))
-	w.waitFor("the reason", func() bool { return len(w.m.Uncleanable()) > 0 })
-	reason := w.m.Uncleanable()["damaged-0"]
+	all := func(kafka.TopicPartition) bool { return true }
+	var is condition.Partition
+	w.waitFor("the damage", func() bool {
+		told := w.m.Conditions(all)
+		is = told[0].Is
+		return is.Damage != nil && is.Uncleanable != ""
+	})
+	if file := "/data0/damaged-0/00000000000000000000.log"; is.Damage.File != file || is.Damage.Remedy == "" || is.Compaction != nil {
+		t.Fatalf("the damaged partition tells %+v of %+v, want damage of %s and nothing of compaction", is, is.Damage, file)
+	}
+	if told := w.m.Conditions(all); len(told) != 2 || told[1].Topic != "sound" || told[1].Is.Compaction == nil || told[1].Is.Compaction.CleanedMs < 0 {
+		t.Fatalf("the sound partition does not tell when it was cleaned: %+v", told)
+	}
+	reason := is.Uncleanable
 	if !strings.Contains(reason, "00000000000000000000.log") || !strings.Contains(reason, "crc") {
 		t.Fatalf("reason %q names neither file nor damage", reason)
 	}

@@ -46,8 +46,7 @@ func (p *replica) damaged(by *commitlog.CorruptError) {
 }
 
 func (p *replica) tellDamage(by *commitlog.CorruptError) {
-	p.harmed.Store(true)
-	p.m.damage.DamagedPartitions.Add(1)
+	p.noteDamage(by)
 	p.m.log.Error("a partition is damaged and answers KAFKA_STORAGE_ERROR from now on; others are served",
 		"partition", p.tp.String(), "file", by.File, "byte", by.At, "reason", by.Reason, "remedy", by.Advice())
 }

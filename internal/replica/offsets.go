@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/condition"
 	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
@@ -185,6 +186,7 @@ type DirUsage struct {
 	Err           error // not nil when it is offline
 	Total, Usable int64 // bytes of its file system; -1 when not known
 	Cordoned      bool  // it takes no new partitions
+	Room          condition.Directory
 	Partitions    []PartitionUsage
 }
 
@@ -208,6 +210,7 @@ func (m *Manager) Usage() []DirUsage {
 		if total, usable, err := d.disk.Free(); err == nil {
 			usage[i].Total, usage[i].Usable = total, usable
 		}
+		usage[i].Room = d.space.condition(usage[i].Total)
 	}
 	add := func(dir *logDir, p PartitionUsage) {
 		if i := slices.Index(m.dirs, dir); usage[i].Err == nil {

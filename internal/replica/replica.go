@@ -39,8 +39,9 @@ type replica struct {
 	synced   atomic.Int64 // when it was last flushed, ms; only for flush.ms
 	watched  atomic.Bool  // the expiry has it on its list
 
-	uncleanable atomic.Pointer[string] // why it is not compacted any more
-	harmed      atomic.Bool            // it is damaged and counted as such
+	uncleanable atomic.Pointer[string]                 // why it is not compacted any more
+	cleanedMs   atomic.Int64                           // when it was compacted last; 0: not since the start
+	damage      atomic.Pointer[commitlog.CorruptError] // why it is out of use; nil: no damage is known
 
 	waitMu  sync.Mutex // guards readers
 	readers partition.Readers
