@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -26,11 +25,11 @@ func TestCompactionLeavesWhatKafkasDoes(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := compacted{TB: t, rand: rand.New(rand.NewPCG(seed, 1))}
-	theirs := kafkaHome{root: t.TempDir(), port: freePort(t)}
+	theirs := kafkaHome{root: t.TempDir(), port: freePort(t), settings: []string{
+		"log.cleaner.backoff.ms=100", "log.segment.delete.delay.ms=100", "log.initial.task.delay.ms=100",
+	}}
 	ours := kafkaHome{root: t.TempDir(), port: theirs.port}
-	run(t, 2*atLast, []string{"KAFKA_HEAP=512m"}, "kafka/kafka", "start", theirs.root, fmt.Sprint(theirs.port), "log.cleaner.backoff.ms=100",
-		"log.segment.delete.delay.ms=100", "log.initial.task.delay.ms=100")
-	t.Cleanup(func() { _, _ = tryRun(time.Minute, nil, "kafka/kafka", "stop", theirs.root, "KILL") })
+	theirs.start(t)
 	c.create(theirs.addr())
 	c.fill(theirs.addr())
 	c.late(theirs.addr())
@@ -48,7 +47,7 @@ func TestCompactionLeavesWhatKafkasDoes(t *testing.T) {
 		if round == 1 {
 			c.record(theirs, "after")
 		}
-		p := startRaftsman(t, ours)
+		p := ours.raftsman(t)
 		if is := c.clean(ours, round); is != end {
 			t.Fatalf("round %d: Raftsman's log ends at %d, Kafka's at %d", round, is, end)
 		}
@@ -61,20 +60,13 @@ func TestCompactionLeavesWhatKafkasDoes(t *testing.T) {
 	}
 	dumpAll(t, filepath.Join(ours.root, "data"))
 	ours.start(t)
-	records := fmt.Sprint(readCommitted(t, ours.addr(), "compacted"))
+	records := committedRecords(t, ours.addr(), "compacted", contentOf)
 	ours.stop(t)
 	theirs.start(t)
-	if want := fmt.Sprint(readCommitted(t, theirs.addr(), "compacted")); records != want {
+	if want := committedRecords(t, theirs.addr(), "compacted", contentOf); records != want {
 		t.Errorf("Kafka reads %.500s in what Raftsman left, %.500s in its own", records, want)
 	}
 	theirs.stop(t)
-}
-
-func startRaftsman(t *testing.T, k kafkaHome) *process {
-	t.Helper()
-	p := startProcess(t, k.addr(), exec.Command(binary(t), "serve", k.properties()))
-	p.awaitServing(atLast)
-	return p
 }
 
 // compacted is the topic.

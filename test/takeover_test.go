@@ -18,8 +18,10 @@ import (
 
 // kafkaHome is a folder that Apache Kafka was formatted in and configured for by itself.
 type kafkaHome struct {
-	root string
-	port int
+	root     string
+	port     int
+	release  string   // that it is formatted for, as "3.9"; "" is its own
+	settings []string // as key=value, beside those of test/kafka
 }
 
 func (k kafkaHome) addr() string       { return fmt.Sprintf("127.0.0.1:%d", k.port) }
@@ -33,7 +35,16 @@ func (k kafkaHome) start(t testing.TB) {
 			t.Logf("the end of Apache Kafka's server.log:\n%s", last(swapDir{root: k.root}.kafkaLog(), 4000))
 		}
 	})
-	run(t, 2*atLast, []string{"KAFKA_HEAP=512m"}, "kafka/kafka", "start", k.root, fmt.Sprint(k.port))
+	env := []string{"KAFKA_HEAP=512m", "KAFKA_RELEASE=" + k.release}
+	run(t, 2*atLast, env, "kafka/kafka", append([]string{"start", k.root, fmt.Sprint(k.port)}, k.settings...)...)
+}
+
+// raftsman starts Raftsman with Kafka's own server.properties.
+func (k kafkaHome) raftsman(t testing.TB, args ...string) *process {
+	t.Helper()
+	p := launchWith(t, k.addr(), append([]string{"serve", k.properties()}, args...)...)
+	p.awaitServing(atLast)
+	return p
 }
 
 func (k kafkaHome) stop(t testing.TB) {
@@ -60,7 +71,7 @@ func TestRaftsmanTakesOverADirectoryOfKafkas(t *testing.T) {
 	t.Logf("Kafka tells:\n%s", wholly)
 	records := map[string]string{}
 	for _, topic := range []string{"plain", "txn", "more"} {
-		records[topic] = fmt.Sprint(readCommitted(t, k.addr(), topic))
+		records[topic] = committedRecords(t, k.addr(), topic, wholeRecord)
 	}
 	k.stop(t)
 
@@ -72,22 +83,17 @@ func TestRaftsmanTakesOverADirectoryOfKafkas(t *testing.T) {
 			t.Errorf("%s: not as before:\n%s", when, difference(before.String(), is.String()))
 		}
 		for topic, was := range records {
-			if is := fmt.Sprint(readCommitted(t, k.addr(), topic)); is != was {
-				t.Errorf("%s: topic %s holds %.300s, was %.300s", when, topic, is, was)
+			if is := committedRecords(t, k.addr(), topic, wholeRecord); is != was {
+				t.Errorf("%s: topic %s:\n%s", when, topic, difference(was, is))
 			}
 		}
 	}
-	raftsman := func() *process {
-		p := launchWith(t, k.addr(), "serve", k.properties())
-		p.awaitServing(atLast)
-		return p
-	}
-	p := raftsman()
+	p := k.raftsman(t)
 	same("Raftsman after Kafka")
 	produceAll(t, k.addr(), "more", "by Raftsman")
-	records["more"] = fmt.Sprint(readCommitted(t, k.addr(), "more"))
+	records["more"] = committedRecords(t, k.addr(), "more", wholeRecord)
 	p.kill()
-	p = raftsman()
+	p = k.raftsman(t)
 	same("Raftsman after it was killed")
 	p.terminate()
 
@@ -184,54 +190,4 @@ func (k kafkaHome) wholly(t testing.TB) string {
 	}
 	slices.Sort(told)
 	return strings.Join(told, "\n")
-}
-
-// produceAll writes 30 records to all partitions of a topic.
-func produceAll(t testing.TB, addr, topic, what string) {
-	t.Helper()
-	cl := crashClient(t, addr, kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
-	for n := range 30 {
-		if err := cl.ProduceSync(t.Context(), kgo.StringRecord(fmt.Sprint(what, " ", n))).FirstErr(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// readCommitted reads a topic with its offsets up to the last stable ones, without what was aborted.
-func readCommitted(t testing.TB, addr, topic string) map[int32][]string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), atLast)
-	defer cancel()
-	ends := must(kadm.NewClient(crashClient(t, addr)).ListCommittedOffsets(ctx, topic))(t)
-	from, open := map[int32]kgo.Offset{}, map[int32]int64{}
-	ends.Each(func(o kadm.ListedOffset) {
-		from[o.Partition] = kgo.NewOffset().At(0)
-		open[o.Partition] = o.Offset
-	})
-	reader := crashClient(t, addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: from}), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.KeepControlRecords())
-	log := map[int32][]string{}
-	for len(open) > 0 {
-		for p, end := range open {
-			if end == 0 {
-				delete(open, p)
-			}
-		}
-		if len(open) == 0 {
-			break
-		}
-		fetches := reader.PollFetches(ctx)
-		if err := errors.Join(fetches.Err0(), ctx.Err()); err != nil {
-			t.Fatal(err)
-		}
-		fetches.EachRecord(func(r *kgo.Record) {
-			if !r.Attrs.IsControl() {
-				log[r.Partition] = append(log[r.Partition], fmt.Sprintf("%d %s=%s", r.Offset, r.Key, r.Value))
-			}
-			if r.Offset+1 >= open[r.Partition] {
-				delete(open, r.Partition)
-			}
-		})
-	}
-	return log
 }

@@ -31,11 +31,6 @@ const (
 func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	k := kafkaHome{root: t.TempDir(), port: freePort(t)}
 	data := filepath.Join(k.root, "data")
-	raftsman := func() *process {
-		p := launchWith(t, k.addr(), "serve", k.properties())
-		p.awaitServing(30 * time.Second)
-		return p
-	}
 	k.start(t)
 	w := newTxnWriter(t, k.addr())
 	w.fill(t)
@@ -53,7 +48,7 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 			t.Errorf("%s: franz-go reads other records than before:\n%s", when, difference(records, is))
 		}
 	}
-	p := raftsman()
+	p := k.raftsman(t)
 	same("Raftsman after Kafka was stopped", true)
 	if told := run(t, time.Minute, nil, binary(t), "topic", "describe", txnTopic, "-b", k.addr()); !strings.Contains(told, "partition 0 has a transaction open since offset ") ||
 		strings.Contains(told, "partition 1 has a transaction open") {
@@ -70,19 +65,19 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	w.check(t, "Kafka", records)
 	run(t, time.Minute, nil, "kafka/kafka", "stop", k.root, "KILL")
 
-	p = raftsman()
+	p = k.raftsman(t)
 	same("Raftsman after Kafka was killed", true)
 	w.plain(t)
 	view, records = viewTransactions(t, k.addr(), true), readAll(t, k.addr())
 	w.check(t, "Raftsman, after more records", records)
 	p.kill()
-	p = raftsman()
+	p = k.raftsman(t)
 	same("Raftsman after it was killed", true)
 	p.terminate()
 	for _, suffix := range []string{".txnindex", ".snapshot"} {
 		removeAll(t, data, suffix)
 	}
-	p = raftsman()
+	p = k.raftsman(t)
 	same("Raftsman without transaction indexes and producer snapshots", true)
 	p.terminate()
 	// The one look with Kafka's tool, a JVM for each kind of log: at files that are all Raftsman's, or were kept by it.
@@ -90,7 +85,7 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 		t.Errorf("dumped %v", counts)
 	}
 	removeAll(t, data, ".txnindex")
-	p = raftsman()
+	p = k.raftsman(t)
 	same("Raftsman without transaction indexes", true)
 	p.kill()
 
