@@ -171,7 +171,7 @@ func bytesOf(t testing.TB, l *Log) []byte {
 
 // TestLogThatWasWrittenByAnotherBrokerWins: after a power cut another broker, that knows nothing of the journal, has appended.
 func TestLogThatWasWrittenByAnotherBrokerWins(t *testing.T) {
-	for name, theirs := range map[string]record.Batch{"as long": batch(3, 1), "shorter": batch(1, 1)} {
+	for name, theirs := range map[string]record.Batch{"as long": batch(3, 1), "shorter": batch(1, 1), "led, and not written": nil} {
 		t.Run(name, func(t *testing.T) {
 			fs := vfs.NewMemory()
 			format(t, fs)
@@ -190,8 +190,13 @@ func TestLogThatWasWrittenByAnotherBrokerWins(t *testing.T) {
 				t.Fatal(err)
 			}
 			d, logs = openJournaled(t, fs, 64<<10)
-			appendBatch(t, logs[0], theirs, 1)
-			flush(t, logs[0])
+			logs[0].AssignEpoch(1, logs[0].EndOffset())
+			if theirs != nil {
+				appendBatch(t, logs[0], theirs, 1)
+				flush(t, logs[0])
+			} else if err := d.WriteCheckpoints(); err != nil {
+				t.Fatal(err)
+			}
 			want := bytesOf(t, logs[0])
 			if err := errors.Join(d.Close(false, 0), vfs.WriteFile(fs, d.journalName(), journal)); err != nil {
 				t.Fatal(err)
@@ -282,6 +287,57 @@ func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {
 	}
 	if _, err := fs.Stat(name); !vfs.IsNotExist(err) {
 		t.Errorf("%s, behind the gap, is still there: %v", name, err)
+	}
+}
+
+// TestGapThatAnotherBrokersCleanerLeftStays: what the journal of before still has of a gap was compacted by a broker that has led
+// since, and what that one wrote behind the gap stays.
+func TestGapThatAnotherBrokersCleanerLeftStays(t *testing.T) {
+	fs := vfs.NewMemory()
+	format(t, fs)
+	d := openDir(t, fs)
+	d.SetJournal(64<<10, 0)
+	c := smallConfig()
+	c.Compact = true
+	l, err := d.Create(testTopic, testID, c, testStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, l, 1, 0)
+	flush(t, l)
+	kept := l.Size()
+	for len(l.Segments()) == 1 {
+		fill(t, l, 1, 0)
+		flushSmall(t, d, []*Log{l})
+	}
+	first := (*l.segments.Load())[0].name(logSuffix)
+	journal, err := vfs.ReadFile(fs, d.journalName())
+	if err != nil {
+		t.Fatal(err)
+	}
+	led := l.EndOffset()
+	appendBatch(t, l, batch(2, 1), 1)
+	end := l.EndOffset()
+	if err := d.Close(false, 0); err != nil {
+		t.Fatal(err)
+	}
+	f, err := fs.Open(first, os.O_RDWR)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(f.Truncate(kept), f.Close(), vfs.WriteFile(fs, d.journalName(), journal),
+		vfs.WriteFile(fs, l.epochsFile(), formatEpochs([]EpochStart{{0, 0}, {1, led}})))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err = openDir(t, fs).Open(testTopic, testID, c, testStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := contents(t, l, 1<<20)
+	if last := batches[len(batches)-1]; l.EndOffset() != end || last.LeaderEpoch() != 1 || batches[1].LeaderEpoch() == 0 && batches[1].BaseOffset() == 1 {
+		t.Errorf("the log ends at %d with a batch of epoch %d at %d, the other broker left its end at %d, of epoch 1",
+			l.EndOffset(), last.LeaderEpoch(), last.BaseOffset(), end)
 	}
 }
 

@@ -147,6 +147,7 @@ type opening struct {
 
 	list      []*segment
 	snapshots []kafka.Offset // offsets of snapshot files, ascending
+	journal   []journalEntry // that recovery goes on with
 	end       kafka.Offset
 }
 

@@ -11,6 +11,7 @@ import (
 
 // recover recovers the segments, and goes on with what the journal has.
 func (o *opening) recover() error {
+	o.takeFound()
 	if err := o.recoverSegments(); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // continues the log is taken, and nothing of an older epoch than the last one there: another broker may have written since.
 func (o *opening) replay() error {
 	before := o.end
-	for _, e := range o.found() {
+	for _, e := range o.journal {
 		from, left := e.from, e.batches
 		for len(left) > 0 {
 			b, rest, err := record.Split(left)
@@ -38,7 +38,7 @@ func (o *opening) replay() error {
 // inFoundJournal tells whether the journal has some of what lies between. Then it is missing from the segments, and was not taken
 // away by compaction.
 func (o *opening) inFoundJournal(from, to kafka.Offset) bool {
-	for _, e := range o.found() {
+	for _, e := range o.journal {
 		for left := e.batches; len(left) > 0; {
 			b, rest, err := record.Split(left)
 			if err != nil {
@@ -53,10 +53,28 @@ func (o *opening) inFoundJournal(from, to kafka.Offset) bool {
 	return false
 }
 
-func (o *opening) found() []journalEntry {
+// takeFound takes what the journal has of the log, unless that is of before somebody else led it: leader-epoch-checkpoint then has an
+// epoch that no entry knows, as Kafka writes it when it begins to lead. An epoch of this broker's own is in that file only when all
+// before it is durable in the segments. The epochs must be as the file has them.
+func (o *opening) takeFound() {
 	o.dir.mu.Lock()
-	defer o.dir.mu.Unlock()
-	return o.dir.journal.found[o.journaled()]
+	found := o.dir.journal.found[o.journaled()]
+	o.dir.mu.Unlock()
+	newest := kafka.NoEpoch
+	for _, e := range found {
+		for left := e.batches; len(left) > 0; {
+			b, rest, err := record.Split(left)
+			if err != nil {
+				break // replay tells
+			}
+			newest, left = max(newest, b.LeaderEpoch()), rest
+		}
+	}
+	if led := o.epochs.latest(); len(found) == 0 || led <= newest {
+		o.journal = found
+		return
+	}
+	o.dir.note("%s: another broker has led it since the journal was written: what that has left counts", o.partition)
 }
 
 func (o *opening) replayBatch(b record.Batch) error {
