@@ -67,6 +67,7 @@ type Node struct {
 	server   *server.Server
 
 	listeners []server.Listener
+	http      *httpListener // nil: HTTP is not answered
 
 	kraftVersion int16 // of the quorum, set before anybody is served
 
@@ -112,6 +113,10 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 		return nil, err
 	}
 	undo = append(undo, n.closeListeners)
+	if err := n.listenHTTP(); err != nil {
+		return nil, err
+	}
+	undo = append(undo, n.http.close)
 	if err := n.openDirs(); err != nil {
 		return nil, err
 	}
@@ -136,6 +141,7 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	n.kraftVersion = n.quorum.Membership().Version
 	n.reports.start(n)
 	n.server.Serve(n.listeners...)
+	n.http.serving(n)
 	return n, nil
 }
 
@@ -207,6 +213,8 @@ const peersGrace = 2 * time.Second
 // Close stops the node: parked requests are answered, everything is flushed, and the directories are marked as cleanly closed.
 // When ctx ends first, the rest is left for recovery at the next start. Close is called once.
 func (n *Node) Close(ctx context.Context) error {
+	defer n.http.close()
+	n.http.stopping()
 	var failed []error
 	if err := n.coord.Close(ctx); err != nil {
 		failed = append(failed, err)
@@ -254,6 +262,7 @@ func (n *Node) dirFailed(path string, left int, cause error) {
 func (n *Node) end(cause error) {
 	n.once.Do(func() {
 		n.cause = cause
+		n.http.failed(cause)
 		close(n.ended)
 	})
 }

@@ -37,7 +37,7 @@ func (n *Node) listen() error {
 			n.log.Debug("no IPv6 on this machine", "listener", l.String(), "error", err)
 		default:
 			n.closeListeners()
-			return listenError(address, err)
+			return listenError(address, "--listen HOST:PORT", err)
 		}
 	}
 	if len(n.listeners) == 0 {
@@ -46,15 +46,15 @@ func (n *Node) listen() error {
 	return nil
 }
 
-// listenError says what to do about an address that can't be had.
-func listenError(address string, err error) error {
+// listenError says what to do about an address that can't be had, which a setting names.
+func listenError(address, setting string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("port in use: something listens on %s already; stop it, or choose another address (--listen HOST:PORT)", address)
+		return fmt.Errorf("port in use: something listens on %s already; stop it, or choose another address (%s)", address, setting)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("listen on %s: this machine has no such address; choose one that it has, or 0.0.0.0 for all (--listen HOST:PORT)", address)
+		return fmt.Errorf("listen on %s: this machine has no such address; choose one that it has, or 0.0.0.0 for all (%s)", address, setting)
 	case errors.Is(err, os.ErrPermission):
-		return fmt.Errorf("not allowed to listen on %s: ports below 1024 are for root; choose another (--listen HOST:PORT)", address)
+		return fmt.Errorf("not allowed to listen on %s: ports below 1024 are for root; choose another (%s)", address, setting)
 	default:
 		return fmt.Errorf("listen on %s: %w", address, err)
 	}

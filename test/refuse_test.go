@@ -100,6 +100,13 @@ func TestStartsThatAreRefused(t *testing.T) {
 				says: []string{occupied.Addr().String(), "port in use", "--listen"},
 			}
 		},
+		"a port in use for HTTP": func(t *testing.T) attempt {
+			dir := formatted(t)
+			return attempt{
+				watched: dir, args: []string{"--data", dir, "--override", "raftsman.http.listener=" + occupied.Addr().String()},
+				says: []string{occupied.Addr().String(), "port in use", "raftsman.http.listener"},
+			}
+		},
 		"a port in use and a new directory": func(t *testing.T) attempt {
 			dir := t.TempDir()
 			return attempt{

@@ -67,6 +67,11 @@ func (b *Broker) resolveListeners() ([]Listener, []error) {
 		l.Controller = slices.Contains(b.controllerListeners(), l.Name)
 		listeners = append(listeners, l)
 	}
+	if address := b.String("raftsman.http.listener"); address != "" {
+		if _, _, err := splitHostPort(address); err != nil {
+			faults = append(faults, fault("raftsman.http.listener", address, "%v", err))
+		}
+	}
 	if len(faults) == 0 {
 		faults = b.advertise(listeners)
 	}

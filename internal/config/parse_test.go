@@ -184,6 +184,7 @@ func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 		{"listener.security.protocol.map=A:TLS", "line 1: listener.security.protocol.map=A:TLS: must be NAME:PROTOCOL, with one of PLAINTEXT, SSL, " +
 			"SASL_PLAINTEXT, SASL_SSL"},
 		{"advertised.listeners=OUT://a:1", "line 1: advertised.listeners=OUT://a:1: listener OUT is not in listeners"},
+		{"raftsman.http.listener=9404", "line 1: raftsman.http.listener=9404: \"9404\" must be HOST:PORT"},
 		{"controller.quorum.voters=1@a", "line 1: controller.quorum.voters=1@a: \"a\" must be HOST:PORT"},
 		{"log.dirs=/a,/a/", "line 1: log.dirs=/a,/a/: /a and /a/ are one directory: name it once"},
 		{"log.dir=/b/../a, /a", "line 1: log.dir=/b/../a,/a: /b/../a and /a are one directory: name it once"},

@@ -1,0 +1,106 @@
+package replica
+
+import (
+	"slices"
+
+	"github.com/raftsman/raftsman/internal/condition"
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// Observation is what a Manager looks like at one moment, for metrics.
+type Observation struct {
+	Dirs       []DirObservation
+	Partitions []PartitionObservation // awake and with an open log, by name; no more than were asked for
+	LeftOut    int                    // partitions that would have been among them
+	Topics     map[string]int64       // bytes appended to each topic since the start; no more topics than were asked for
+	Leaders    int                    // partitions that this node leads, those asleep left out
+	Asleep     int
+	Offline    int // that answer KAFKA_STORAGE_ERROR
+}
+
+// DirObservation is one log directory.
+type DirObservation struct {
+	Path          string
+	Offline       bool
+	Cordoned      bool
+	Total, Usable int64 // bytes of its file system; -1 when not known
+	Room          condition.Directory
+	Partitions    int64
+	Uncleanable   int // partitions that are not compacted any more
+	Damaged       int
+}
+
+// PartitionObservation is one partition.
+type PartitionObservation struct {
+	kafka.TopicPartition
+	Bytes         int64
+	Start, End    kafka.Offset
+	HighWatermark kafka.Offset // kafka.NoOffset where this node does not lead
+	Segments      int
+}
+
+// Observe looks at everything that is awake. It wakes nothing, takes no lock that an append waits for, and reads no file.
+func (m *Manager) Observe(partitionsMax, topicsMax int) Observation {
+	seen := Observation{Topics: map[string]int64{}}
+	for _, d := range m.dirs {
+		o := DirObservation{
+			Path: d.disk.Path(), Offline: d.failed(), Cordoned: d.shut.Load(), Total: -1, Usable: -1, Partitions: d.count.Load(),
+		}
+		if !o.Offline {
+			if total, usable, err := d.disk.Free(); err == nil {
+				o.Total, o.Usable = total, usable
+			}
+		}
+		o.Room = d.space.condition(o.Total)
+		seen.Dirs = append(seen.Dirs, o)
+	}
+	for _, s := range m.slots() {
+		p := s.awakened()
+		if p == nil {
+			seen.Asleep++
+			continue
+		}
+		m.observe(p, &seen, topicsMax)
+		switch {
+		case p.log == nil || p.serves() != nil:
+		case len(seen.Partitions) == partitionsMax:
+			seen.LeftOut++
+		default:
+			seen.Partitions = append(seen.Partitions, p.observe())
+		}
+	}
+	return seen
+}
+
+// observe counts a partition.
+func (m *Manager) observe(p *replica, seen *Observation, topicsMax int) {
+	if at := slices.Index(m.dirs, p.dir); at >= 0 {
+		if p.uncleanable.Load() != nil {
+			seen.Dirs[at].Uncleanable++
+		}
+		if p.damage.Load() != nil {
+			seen.Dirs[at].Damaged++
+		}
+	}
+	if kafka.Error(p.refusal.Load()) == kafka.KafkaStorageError {
+		seen.Offline++
+	} else if p.leads() {
+		seen.Leaders++
+	}
+	if _, known := seen.Topics[p.tp.Topic]; known || len(seen.Topics) < topicsMax {
+		seen.Topics[p.tp.Topic] += p.appendedBefore + p.appended.Load()
+	}
+}
+
+func (p *replica) leads() bool { return kafka.Epoch(p.epoch.Load()) != kafka.NoEpoch }
+
+func (p *replica) observe() PartitionObservation {
+	o := PartitionObservation{
+		TopicPartition: p.tp, Bytes: p.log.Size(), Start: p.log.StartOffset(), End: p.log.EndOffset(), HighWatermark: kafka.NoOffset,
+		Segments: len(p.log.Segments()),
+	}
+	if p.leads() {
+		o.HighWatermark = kafka.Offset(p.high.Load())
+	}
+	return o
+}

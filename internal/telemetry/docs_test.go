@@ -1,0 +1,66 @@
+package telemetry
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// To write the page: go test ./internal/telemetry -run TestDocsAreFresh -update
+var update = flag.Bool("update", false, "write docs/metrics.md afresh")
+
+const docsFile = "../../docs/metrics.md"
+
+const docsIntro = `<!-- Generated from the tables of internal/telemetry: go test ./internal/telemetry -run TestDocsAreFresh -update. Do not edit. -->
+
+# Metrics
+
+` + "`raftsman.http.listener=127.0.0.1:9404`" + ` in ` + "`server.properties`" + ` turns an HTTP listener on; it is off by default. It is not encrypted and asks
+for no password: choose an address that only those who may look can reach. It answers, to GET alone:
+
+| path | |
+|---|---|
+| ` + "`/metrics`" + ` | what follows, in Prometheus's text format; two scrapes at a time. A node that starts or stops tells of its process only |
+| ` + "`/healthz`" + ` | 200 while the process lives, also while it recovers its logs; 503 with the reason when the node can't go on |
+| ` + "`/readyz`" + ` | 200 while the node serves, 503 while it starts or stops |
+
+Names that begin with ` + "`kafka_topic_`" + ` and ` + "`kafka_consumergroup_`" + ` are kafka_exporter's, the other ` + "`kafka_`" + ` names those of Kafka's MBeans as the JMX
+exporter writes them in small letters. Counters count from the start of the broker. A scrape looks at what is there: it opens no log
+and reads no file of one. So a partition that nobody has used since the start has no offsets here (` + "`raftsman_partitions_asleep`" + `
+counts them); ` + "`raftsman topic describe`" + ` opens it. At most 10,000 partitions, 10,000 topics, 1,000 groups and 10,000 committed offsets have
+series.
+
+`
+
+func page() string {
+	var b strings.Builder
+	b.WriteString(docsIntro)
+	for _, part := range []struct {
+		title    string
+		families []family
+	}{{"The cluster and the broker", table}, {"The process", processTable}} {
+		fmt.Fprintf(&b, "## %s\n\n| metric | kind | labels | |\n|---|---|---|---|\n", part.title)
+		for _, f := range part.families {
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, kindNames[f.kind], strings.Join(f.labels, ", "), f.help)
+		}
+		b.WriteByte('\n')
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func TestDocsAreFresh(t *testing.T) {
+	if *update {
+		if err := os.WriteFile(docsFile, []byte(page()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(docsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != page() {
+		t.Error("docs/metrics.md is stale; run: go test ./internal/telemetry -run TestDocsAreFresh -update")
+	}
+}
