@@ -22,6 +22,14 @@ func (d *Dir) SizeAtRest(tp kafka.TopicPartition) (bytes int64, err error) {
 	return bytes, err
 }
 
+// HighWatermarkAtRest is what Log.HighWatermark would be.
+func (d *Dir) HighWatermarkAtRest(tp kafka.TopicPartition) (kafka.Offset, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	high, ok := d.noted.highWatermark[tp]
+	return high, ok
+}
+
 // RetentionDueMs is until when Log.Retain would have nothing to remove, in milliseconds since 1970: 0 where only the log can tell,
 // or it would have now, math.MaxInt64 if it never will have.
 func (d *Dir) RetentionDueMs(tp kafka.TopicPartition, c Config) (int64, error) {

@@ -33,10 +33,9 @@ type DirObservation struct {
 // PartitionObservation is one partition.
 type PartitionObservation struct {
 	kafka.TopicPartition
-	Bytes         int64
-	Start, End    kafka.Offset
-	HighWatermark kafka.Offset // kafka.NoOffset where this node does not lead
-	Segments      int
+	Bytes      int64
+	Start, End kafka.Offset
+	Segments   int
 }
 
 // Observe looks at everything that is awake. It wakes nothing, takes no lock that an append waits for, and reads no file.
@@ -92,15 +91,24 @@ func (m *Manager) observe(p *replica, seen *Observation, topicsMax int) {
 	}
 }
 
+// HighWatermark returns the high watermark of a partition, and false where this node does not know it. It wakes nothing.
+func (m *Manager) HighWatermark(tp kafka.TopicPartition) (kafka.Offset, bool) {
+	t := m.table.named(tp.Topic)
+	if t == nil || tp.Partition < 0 || int(tp.Partition) >= len(t.slots) || t.slots[tp.Partition] == nil {
+		return kafka.NoOffset, false
+	}
+	s := t.slots[tp.Partition]
+	if p := s.awakened(); p != nil {
+		return kafka.Offset(p.high.Load()), p.leads() && p.serves() == nil
+	}
+	return s.highAtRest()
+}
+
 func (p *replica) leads() bool { return kafka.Epoch(p.epoch.Load()) != kafka.NoEpoch }
 
 func (p *replica) observe() PartitionObservation {
-	o := PartitionObservation{
-		TopicPartition: p.tp, Bytes: p.log.Size(), Start: p.log.StartOffset(), End: p.log.EndOffset(), HighWatermark: kafka.NoOffset,
+	return PartitionObservation{
+		TopicPartition: p.tp, Bytes: p.log.Size(), Start: p.log.StartOffset(), End: p.log.EndOffset(),
 		Segments: len(p.log.Segments()),
 	}
-	if p.leads() {
-		o.HighWatermark = kafka.Offset(p.high.Load())
-	}
-	return o
 }

@@ -37,6 +37,13 @@ func TestTheReserveIsKept(t *testing.T) {
 	} {
 		w.fs.setFree(func() (int64, int64, error) { return total, step.usable, nil })
 		w.m.background.watchSpace(w.m.now())
+		is := w.m.Observe(1, 1).Dirs[0]
+		if is.Room.ReserveBytes != 1600 || is.Room.RefusesProduces != !step.produces || is.Room.RefusesCommits != !step.commits || is.Usable != step.usable {
+			t.Errorf("%d bytes free: it is observed as %+v", step.usable, is)
+		}
+		if told := w.m.Usage()[0].Room; told != is.Room {
+			t.Errorf("%d bytes free: %+v is told of the directory, and %+v observed", step.usable, told, is.Room)
+		}
 		got := w.produce("t", 0, plain("a"))
 		switch {
 		case step.produces && got.Err != kafka.None:
@@ -57,6 +64,9 @@ func TestTheReserveIsKept(t *testing.T) {
 		if n := strings.Count(w.log.String(), said); n != want {
 			t.Errorf("%q is said %d times, want %d:\n%s", said, n, want, w.log.String())
 		}
+	}
+	if n := w.m.Observe(1, 1).Dirs[0].Room.RefusedBatches; n < 5 {
+		t.Errorf("%d batches are counted as refused, want at least the produces of five steps", n)
 	}
 	if len(w.fallen()) > 0 {
 		t.Errorf("%v went offline", w.fallen())

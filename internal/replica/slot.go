@@ -175,6 +175,16 @@ func (s *slot) usage() (dir *logDir, u PartitionUsage, ok bool) {
 	return p.dir, PartitionUsage{TopicPartition: p.tp, Bytes: bytes}, err == nil
 }
 
+// highAtRest is the high watermark while the partition sleeps.
+func (s *slot) highAtRest() (kafka.Offset, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asleep == nil {
+		return kafka.NoOffset, false
+	}
+	return s.asleep.dir.disk.HighWatermarkAtRest(s.asleep.tp)
+}
+
 // open opens or creates the log.
 func (p *replica) open(exists bool) error {
 	opens := p.dir.disk.Create

@@ -57,6 +57,51 @@ func client(t testing.TB, b *brokertest.Broker) *kgo.Client {
 	return cl
 }
 
+// A partition that nobody has used since the start has no series of its own and is not opened for a scrape; a group's lag there
+// is known all the same.
+func TestAScrapeWakesNothing(t *testing.T) {
+	dir := t.TempDir()
+	start := func() *brokertest.Broker {
+		return brokertest.Start(t, brokertest.Dir(dir), brokertest.Property("raftsman.http.listener", "127.0.0.1:0"))
+	}
+	b := start()
+	cl := client(t, b)
+	adm := kadm.NewClient(cl)
+	if _, err := adm.CreateTopics(t.Context(), 1, 1, nil, "quiet"); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "quiet", Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var offsets kadm.Offsets
+	offsets.AddOffset("quiet", 0, 2, -1)
+	if err := adm.CommitAllOffsets(t.Context(), "g", offsets); err != nil {
+		t.Fatal(err)
+	}
+	cl.Close()
+	b.Close()
+	b = start()
+	for range 2 {
+		var got map[string]float64
+		for got = scrape(t, b); len(got) == 0 || got["kafka_coordinator_group_groupmetadatamanager_numgroups"] != 1; got = scrape(t, b) {
+			if t.Context().Err() != nil {
+				t.Fatal("the group is not loaded")
+			}
+		}
+		if lag, ok := got[`kafka_consumergroup_lag{consumergroup="g",topic="quiet",partition="0"}`]; !ok || lag != 3 {
+			t.Errorf("the lag is %v (there: %v), want 3", lag, ok)
+		}
+		if end, ok := got[`kafka_topic_partition_current_offset{topic="quiet",partition="0"}`]; !ok || end != 5 {
+			t.Errorf("the current offset is %v (there: %v), want 5", end, ok)
+		}
+		if _, there := got[`kafka_log_log_size{topic="quiet",partition="0"}`]; there || got["raftsman_partitions_asleep"] != 1 {
+			t.Errorf("%v partitions sleep, and this one has a size: %v", got["raftsman_partitions_asleep"], there)
+		}
+	}
+}
+
 func TestAScrapeShowsWhatABrokerDid(t *testing.T) {
 	b := brokertest.Start(t, brokertest.Property("raftsman.http.listener", "127.0.0.1:0"))
 	cl := client(t, b)

@@ -28,8 +28,8 @@ for no password: choose an address that only those who may look can reach. It an
 
 Names that begin with ` + "`kafka_topic_`" + ` and ` + "`kafka_consumergroup_`" + ` are kafka_exporter's, the other ` + "`kafka_`" + ` names those of Kafka's MBeans as the JMX
 exporter writes them in small letters. Counters count from the start of the broker. A scrape looks at what is there: it opens no log
-and reads no file of one. So a partition that nobody has used since the start has no offsets here (` + "`raftsman_partitions_asleep`" + `
-counts them); ` + "`raftsman topic describe`" + ` opens it. At most 10,000 partitions, 10,000 topics, 1,000 groups and 10,000 committed offsets have
+and reads no file of one. So a partition that nobody has used since the start has no size and no first offset here
+(` + "`raftsman_partitions_asleep`" + ` counts them); ` + "`raftsman topic describe`" + ` opens it. At most 10,000 partitions, 10,000 topics, 1,000 groups and 10,000 committed offsets have
 series.
 
 `

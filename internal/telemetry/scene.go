@@ -101,21 +101,17 @@ func (s *scene) lookAtGroups() {
 			replies <- stored{g.Group, is}
 		})
 	}
-	highs := make(map[kafka.TopicPartition]kafka.Offset, len(s.seen.Partitions))
-	for _, p := range s.seen.Partitions {
-		highs[p.TopicPartition] = p.HighWatermark
-	}
 	for range groups {
 		select {
 		case r := <-replies:
-			s.take(r.group, r.is, highs)
+			s.take(r.group, r.is)
 		case <-deadline.C:
 			return
 		}
 	}
 }
 
-func (s *scene) take(name string, stored *group.FetchReply, highs map[kafka.TopicPartition]kafka.Offset) {
+func (s *scene) take(name string, stored *group.FetchReply) {
 	if stored == nil || stored.Code != kafka.None {
 		return
 	}
@@ -124,7 +120,7 @@ func (s *scene) take(name string, stored *group.FetchReply, highs map[kafka.Topi
 			if p.Offset < 0 || p.Code != kafka.None || len(s.commits) == commitsMax {
 				continue
 			}
-			high, known := highs[kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}]
+			high, known := s.from.Replicas.HighWatermark(kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition})
 			if !known {
 				high = kafka.NoOffset
 			}

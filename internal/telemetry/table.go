@@ -54,7 +54,7 @@ func eachLocal(read func(p *partitionScene) int64) func(*scene, emit) {
 	return func(s *scene, e emit) {
 		for i := range s.seen.Partitions {
 			p := &s.seen.Partitions[i]
-			e.count(read(p), p.Topic, number(p.Partition))
+			e.count(read(p), p.Topic, digits(p.Partition))
 		}
 	}
 }
@@ -62,19 +62,24 @@ func eachLocal(read func(p *partitionScene) int64) func(*scene, emit) {
 // eachPlaced reads a value of each partition of the cluster, as the metadata has it.
 func eachPlaced(read func(p *meta.Partition) int64) func(*scene, emit) {
 	return func(s *scene, e emit) {
-		left := partitionsMax
-		for t := range s.image.Topics() {
-			for i := range t.Partitions {
-				if left--; left < 0 {
-					return
-				}
-				e.count(read(&t.Partitions[i]), t.Name, number(int32(i)))
+		s.eachPlaced(func(topic string, number int32, p *meta.Partition) { e.count(read(p), topic, digits(number)) })
+	}
+}
+
+// eachPlaced visits the partitions of the cluster, as many as get series.
+func (s *scene) eachPlaced(visit func(topic string, number int32, p *meta.Partition)) {
+	left := partitionsMax
+	for t := range s.image.Topics() {
+		for i := range t.Partitions {
+			if left--; left < 0 {
+				return
 			}
+			visit(t.Name, int32(i), &t.Partitions[i])
 		}
 	}
 }
 
-func number(n int32) string { return strconv.Itoa(int(n)) }
+func digits(n int32) string { return strconv.Itoa(int(n)) }
 
 func oneIf(is bool) int64 {
 	if is {
@@ -105,23 +110,23 @@ var table = []family{
 	{"kafka_topic_partition_under_replicated_partition", gauge, perPartition, "1 if fewer replicas are in sync than there are.", eachPlaced(func(p *meta.Partition) int64 {
 		return oneIf(len(p.ISR) < len(p.Replicas))
 	})},
-	{"kafka_topic_partition_current_offset", gauge, perPartition, "High watermark: where a consumer's end is. Of partitions that this node leads and that are open.", func(s *scene, e emit) {
-		for i := range s.seen.Partitions {
-			if p := &s.seen.Partitions[i]; p.HighWatermark != kafka.NoOffset {
-				e.count(int64(p.HighWatermark), p.Topic, number(p.Partition))
+	{"kafka_topic_partition_current_offset", gauge, perPartition, "High watermark: where a consumer's end is. Of partitions that this node leads.", func(s *scene, e emit) {
+		s.eachPlaced(func(topic string, number int32, _ *meta.Partition) {
+			if high, known := s.from.Replicas.HighWatermark(kafka.TopicPartition{Topic: topic, Partition: number}); known {
+				e.count(int64(high), topic, digits(number))
 			}
-		}
+		})
 	}},
 	{"kafka_topic_partition_oldest_offset", gauge, perPartition, "First offset of the partition. Of partitions that are open.", eachLocal(func(p *partitionScene) int64 { return int64(p.Start) })},
 	{"kafka_consumergroup_current_offset", gauge, perGroup, "Offset that the group has committed.", func(s *scene, e emit) {
 		for _, c := range s.commits {
-			e.count(int64(c.offset), c.group, c.topic, number(c.partition))
+			e.count(int64(c.offset), c.group, c.topic, digits(c.partition))
 		}
 	}},
-	{"kafka_consumergroup_lag", gauge, perGroup, "Records between the committed offset and the high watermark. Of partitions that are open.", func(s *scene, e emit) {
+	{"kafka_consumergroup_lag", gauge, perGroup, "Records between the committed offset and the high watermark.", func(s *scene, e emit) {
 		for _, c := range s.commits {
 			if c.high != kafka.NoOffset {
-				e.count(max(int64(c.high-c.offset), 0), c.group, c.topic, number(c.partition))
+				e.count(max(int64(c.high-c.offset), 0), c.group, c.topic, digits(c.partition))
 			}
 		}
 	}},
