@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,6 +39,14 @@ func TestManyPartitionsWithFewFiles(t *testing.T) {
 			t.Fatalf("round %d: a clean-shutdown marker: %v; want one after a stop alone", round, clean)
 		}
 		p = startWithFewFiles(t, dir)
+		if turn.kill { // or the next stop would not be in order
+			eventually(t, atLast, "the end of recovery", func() error {
+				if !strings.Contains(p.log.String(), "all partitions are recovered") {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+		}
 		if round%2 == 1 { // otherwise some go on sleeping
 			compareMany(t, p.addr, acked)
 		}

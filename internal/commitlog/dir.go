@@ -465,6 +465,8 @@ func (d *Dir) leaveClean(epoch kafka.BrokerEpoch) error {
 	if err := d.WriteCheckpoints(); err != nil {
 		return err
 	}
+	d.journal.round.Lock()
+	defer d.journal.round.Unlock()
 	if err := d.dropJournal(); err != nil {
 		return d.failUnlessFull(err)
 	}

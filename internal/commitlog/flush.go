@@ -184,6 +184,8 @@ func (d *Dir) SyncRecovered() error {
 	if err := d.syncAll(logs); err != nil {
 		return err
 	}
+	d.journal.round.Lock() // the next journal is made when this one is gone
+	defer d.journal.round.Unlock()
 	if err := d.keepJournal(); err != nil {
 		return d.failUnlessFull(err)
 	}

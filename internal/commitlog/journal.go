@@ -243,7 +243,7 @@ func (j *journal) roundBytes() int64 { return min(journalRoundBytes, j.size/2) }
 // makeJournal makes the file, once that has proved worth it. It needs round.
 func (d *Dir) makeJournal() bool {
 	j := &d.journal
-	if j.tried++; j.none || j.tried <= j.after {
+	if j.tried++; j.none || j.tried <= j.after || d.recovering() {
 		return false
 	}
 	file, err := d.layJournal()
@@ -396,6 +396,13 @@ func (j *journal) of(l *Log) (told []*Log) {
 	return told
 }
 
+// recovering tells whether logs may still need what was found in the journal: until SyncRecovered.
+func (d *Dir) recovering() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.journal.found != nil
+}
+
 // readJournal reads what a power cut may have left of the journal alone, and what an earlier start could not give to its logs.
 func (d *Dir) readJournal() error {
 	found := make(map[journaled][]journalEntry)
@@ -500,10 +507,8 @@ func compareJournaled(a, b journaled) int {
 	return cmp.Or(bytes.Compare(a.topic[:], b.topic[:]), cmp.Compare(a.partition, b.partition))
 }
 
-// dropJournal removes the file when its entries are all in segments, or are of no use.
+// dropJournal removes the file when its entries are all in segments, or are of no use. It needs round, once the directory is in use.
 func (d *Dir) dropJournal() error {
-	d.journal.round.Lock()
-	defer d.journal.round.Unlock()
 	d.journal.mu.Lock()
 	defer d.journal.mu.Unlock()
 	d.journal.close()

@@ -59,7 +59,7 @@ func (m *Manager) Apply(old, now *meta.Image) {
 	}
 	next.delete() // before open: a topic made anew has the same folders
 	next.open()
-	m.flushRecovered()
+	m.recovery.begin()
 	next.lead()
 	next.publish()
 	next.resumeMoves()
@@ -129,40 +129,65 @@ func (c *change) open() {
 		p.dir = places[i].dir
 		p.dir.count.Add(1)
 	}
-	var next, ready atomic.Int64
-	var openers sync.WaitGroup
-	for range min(openersMax, len(c.opening)) {
-		openers.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(c.opening)); i = next.Add(1) - 1 {
-				c.m.begin(c.opening[i], places[i])
-				ready.Add(1)
-			}
+	var now []int
+	for i, s := range c.opening {
+		if places[i].exists && !c.m.recovery.begun && c.m.recovers(s, places[i]) {
+			c.m.recovery.due = append(c.m.recovery.due, s)
+		} else {
+			now = append(now, i)
+		}
+	}
+	var ready atomic.Int64
+	open := func() {
+		several(len(now), func(i int) {
+			c.m.begin(c.opening[now[i]], places[now[i]])
+			ready.Add(1)
 		})
 	}
-	if len(c.opening) < openersMax {
-		openers.Wait()
+	if len(now) < openersMax {
+		open()
 	} else {
-		c.tellProgress(&ready, openers.Wait)
+		c.m.tellProgress(open, &ready, len(now))
 	}
 }
 
-// tellProgress says from time to time how many logs are open, until wait returns.
-func (c *change) tellProgress(ready *atomic.Int64, wait func()) {
-	all := make(chan struct{})
+// recovers tells whether a log is left to recovery: the stop was not in order, and nothing hinders.
+func (m *Manager) recovers(s *slot, at placement) bool {
+	_, moves := m.futures[s.asleep.tp]
+	return !at.dir.failed() && !at.dir.disk.WasClean() && !moves
+}
+
+// tellProgress runs open, and says from time to time how many of so many logs are open.
+func (m *Manager) tellProgress(open func(), ready *atomic.Int64, of int) {
+	done := make(chan struct{})
 	go func() {
-		wait()
-		close(all)
+		open()
+		close(done)
 	}()
 	ticker := time.NewTicker(tellEvery)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-all:
+		case <-done:
 			return
 		case <-ticker.C:
-			c.m.log.Info("opening partitions", "ready", ready.Load(), "of", len(c.opening))
+			m.log.Info("opening partitions", "ready", ready.Load(), "of", of)
 		}
 	}
+}
+
+// several calls do for 0 to n-1, openersMax at a time.
+func several(n int, do func(i int)) {
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for range min(openersMax, n) {
+		workers.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				do(int(i))
+			}
+		})
+	}
+	workers.Wait()
 }
 
 // publish shows what was done.
@@ -319,25 +344,6 @@ func (m *Manager) setAside(d *logDir, tp kafka.TopicPartition, why string) bool 
 
 func compareNames(a, b kafka.TopicPartition) int {
 	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-}
-
-// flushRecovered makes durable, once, what recovery found after an unclean stop: it may have been read from the page cache
-// alone, and must not be delivered before a power cut can no longer take it away.
-func (m *Manager) flushRecovered() {
-	if m.recovered {
-		return
-	}
-	m.recovered = true
-	m.setStraysAside()
-	for _, d := range m.allDirs {
-		d.tell()
-		if d.failed() {
-			continue
-		}
-		if err := d.disk.SyncRecovered(); err != nil {
-			d.fail("flush of what recovery found", err)
-		}
-	}
 }
 
 // remove ends a partition whose topic was deleted, and takes its log off the disk.

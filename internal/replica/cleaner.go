@@ -129,6 +129,9 @@ func pause(d time.Duration, quit <-chan struct{}) bool {
 
 // take chooses the dirtiest log of those that are due, and keeps other threads off it.
 func (c *cleaner) take(now time.Time) (dirtiest *replica, found commitlog.Cleanable) {
+	if !c.m.recovery.over.Load() {
+		return nil, found
+	}
 	type failure struct {
 		p   *replica
 		err error

@@ -15,6 +15,7 @@ import (
 // for another broker. Produces that were appended are still answered when they are durable.
 func (m *Manager) Stop() {
 	m.moves.paused.Store(true)
+	m.recovery.stop() // before partitions are shut that it has not opened
 	m.applyMu.Lock()
 	m.closed = true
 	m.applyMu.Unlock()
@@ -28,6 +29,7 @@ func (m *Manager) Stop() {
 // start, which recovers. Close is called once.
 func (m *Manager) Close(ctx context.Context) error {
 	m.Stop()
+	recovered := m.recovery.close()
 	m.moves.close()
 	m.scrubber.close()
 	m.background.close()
@@ -48,15 +50,15 @@ func (m *Manager) Close(ctx context.Context) error {
 		p.resign(kafka.NotLeaderOrFollower)
 	}
 	for _, d := range m.allDirs {
-		if err := d.close(ctx, all); err != nil {
+		if err := d.close(ctx, all, recovered); err != nil {
 			failed = append(failed, fmt.Errorf("close log directory %s: %w", d.disk.Path(), err))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// close closes the logs of the directory, several at a time, and the directory itself.
-func (d *logDir) close(ctx context.Context, all []*replica) error {
+// close closes the logs of the directory, several at a time, and the directory itself: in order, if all of it is recovered.
+func (d *logDir) close(ctx context.Context, all []*replica, recovered bool) error {
 	if !d.failed() {
 		_ = d.disk.SettleJournal() // all at once what each log would flush alone; what goes wrong is told by them
 	}
@@ -87,6 +89,10 @@ func (d *logDir) close(ctx context.Context, all []*replica) error {
 		closers.Go(work)
 	}
 	closers.Wait()
-	clean := failed == nil && !d.failed()
+	if !recovered && failed == nil && !d.failed() {
+		d.m.log.Warn("the broker stops before all partitions are recovered: the next start goes on with it", "directory", d.disk.Path())
+		failed = d.save()
+	}
+	clean := recovered && failed == nil && !d.failed()
 	return errors.Join(failed, d.disk.Close(clean, d.m.brokerEpoch))
 }

@@ -61,12 +61,7 @@ func survivePowerCuts(t *testing.T, seed uint64) {
 	var ledgers [crashPartitions]ledger
 	for round := range 3 {
 		disk.CutAt(random.IntN(150))
-		var running sync.WaitGroup
-		for i := range ledgers {
-			running.Go(func() { w.produceUntilCut(int32(i), &ledgers[i]) })
-			running.Go(func() { w.readUntilCut(int32(i), &ledgers[i]) })
-		}
-		running.Wait()
+		w.produceAndReadUntilCut(&ledgers)
 		_ = w.m.Close(context.Background())
 		disk.Restart()
 		w.epochs++
@@ -75,6 +70,50 @@ func survivePowerCuts(t *testing.T, seed uint64) {
 			w.checkLedger(round, int32(i), &ledgers[i])
 		}
 	}
+}
+
+// TestRecoverySurvivesPowerCuts cuts the power while partitions are recovered, in use by then or not, again and again before anybody
+// looks whether all is there.
+func TestRecoverySurvivesPowerCuts(t *testing.T) { eachCrashSeed(t, surviveCutsInRecovery) }
+
+func surviveCutsInRecovery(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 3))
+	disk := faultfs.NewDisk(seed)
+	w := newWorldOn(t, disk)
+	id := w.topic("t", crashPartitions, "segment.bytes=1048576")
+	var ledgers [crashPartitions]ledger
+	for round := range 8 {
+		disk.CutAt(random.IntN(150))
+		w.produceAndReadUntilCut(&ledgers)
+		_ = w.m.Close(context.Background())
+		disk.Restart()
+		for range random.IntN(3) { // recoveries of which nothing comes but what they have done to the disk
+			cut := random.IntN(25)
+			w.opened = func() { disk.CutAt(cut) }
+			w.epochs++
+			w.reopen(id)
+			if random.IntN(2) == 0 {
+				<-w.m.recovery.done
+			}
+			_ = w.m.Close(context.Background())
+			disk.Restart()
+		}
+		w.opened = nil
+		w.epochs++
+		w.reopen(id)
+		for i := range ledgers {
+			w.checkLedger(round, int32(i), &ledgers[i])
+		}
+	}
+}
+
+func (w *world) produceAndReadUntilCut(ledgers *[crashPartitions]ledger) {
+	var running sync.WaitGroup
+	for i := range ledgers {
+		running.Go(func() { w.produceUntilCut(int32(i), &ledgers[i]) })
+		running.Go(func() { w.readUntilCut(int32(i), &ledgers[i]) })
+	}
+	running.Wait()
 }
 
 // newWorldOn is newWorld on another file system.

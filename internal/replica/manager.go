@@ -49,7 +49,6 @@ type Manager struct {
 	applyMu     sync.Mutex // guards what only Apply, the ticker and Close use
 	settings    settingsCache
 	found       map[kafka.TopicPartition]foundLog // logs that were on disk at the start and have no topic yet
-	recovered   bool                              // what recovery found is durable
 	closed      bool
 	brokerEpoch kafka.BrokerEpoch
 
@@ -57,6 +56,7 @@ type Manager struct {
 	moves   moves
 	futures map[kafka.TopicPartition]*logDir // moves that a restart cut short: where to
 
+	recovery   recovery
 	background background
 	cleaner    cleaner
 	damage     DamageMetrics
@@ -102,6 +102,7 @@ func New(o Options) *Manager {
 	m.expiry.m = m
 	m.cleaner.m = m
 	m.settings.broker = o.Broker
+	m.recovery.init(m)
 	m.moves.start(m)
 	m.background.start(m)
 	m.scrubber.start(m)

@@ -131,6 +131,10 @@ func (s *moves) run() {
 		if len(active) == 0 {
 			continue
 		}
+		if !s.m.recovery.over.Load() {
+			timer.Reset(moveIdle)
+			continue
+		}
 		pause, idle := allowed.wait(), moveNoRoom
 		if pause > 0 {
 			idle = 0

@@ -13,9 +13,9 @@ import (
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
-// slot is where a partition of this node is found. After a stop in order it holds none at first: the partition sleeps, its log is
-// not open, and the first who asks for the replica opens it. So a start, a stop and the memory do not grow with the partitions that
-// nobody uses. There is no way to a replica but replica and awakened, and a replica whose log is not open refuses everything.
+// slot is where a partition of this node is found. It holds none at first: the partition sleeps, its log is not open, and the first
+// who asks for the replica opens it. So a start does not grow with the number of partitions, nor, after a stop in order, do memory and
+// the next stop with those that nobody uses; after any other stop recovery opens them all. There is no way to a replica but replica and awakened, and a replica whose log is not open refuses everything.
 type slot struct {
 	awake atomic.Pointer[replica] // nil while the partition sleeps; another one when it moved to another directory
 
@@ -47,15 +47,13 @@ func (s *slot) wake() (*replica, error) {
 		p.tellUnopened(err)
 	case opened:
 		p.dir.tell()
-		if p.log.FlushedOffset() < p.log.EndOffset() { // it was torn, though it was closed in order
-			p.dir.flusher.add(p)
-		}
 	}
 	return p, nil
 }
 
-// open ends the sleep, with a log or, after an error, without one. With patience it sleeps on, and there is no replica, if the system
-// has run out of something. The caller tells of the error: a directory that fails looks at all its slots.
+// open ends the sleep, with a log or, after an error, without one. What is served has been flushed: recovery may have found it in the
+// page cache alone. With patience it sleeps on, and there is no replica, if the system has run out of something. The caller tells of
+// the error: a directory that fails looks at all its slots.
 func (s *slot) open(exists, patient bool) (p *replica, opened bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,6 +62,9 @@ func (s *slot) open(exists, patient bool) (p *replica, opened bool, err error) {
 	}
 	p = s.asleep
 	err = p.open(exists)
+	if err == nil && p.log.FlushedOffset() < p.log.EndOffset() {
+		_, err = p.log.Flush()
+	}
 	if patient && vfs.IsFull(err) {
 		p.dir.complain("open", p, err)
 		return nil, false, kafka.KafkaStorageError
@@ -73,6 +74,17 @@ func (s *slot) open(exists, patient bool) (p *replica, opened bool, err error) {
 	}
 	s.rouse()
 	return p, err == nil, err
+}
+
+// prepare opens the log and lets the partition sleep on: what was found can be flushed with that of others. It returns nil if there is
+// none to be flushed; of what went wrong tells who wakes it.
+func (s *slot) prepare() *commitlog.Log {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asleep == nil || s.asleep.open(true) != nil {
+		return nil
+	}
+	return s.asleep.log
 }
 
 // rouse shows the replica. The caller holds mu.
@@ -185,8 +197,11 @@ func (s *slot) highAtRest() (kafka.Offset, bool) {
 	return s.asleep.dir.disk.HighWatermarkAtRest(s.asleep.tp)
 }
 
-// open opens or creates the log.
+// open opens or creates the log, unless it is open.
 func (p *replica) open(exists bool) error {
+	if p.log != nil {
+		return nil
+	}
 	opens := p.dir.disk.Create
 	if exists {
 		opens = p.dir.disk.Open

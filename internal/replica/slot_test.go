@@ -223,6 +223,7 @@ func surviveInSleep(t *testing.T, seed uint64) {
 	var ledgers [crashPartitions]ledger
 	const never = 1 << 30
 	for round := range 6 {
+		<-w.m.recovery.done
 		if random.IntN(3) == 0 {
 			disk.CutAt(random.IntN(200)) // in the stop
 		}

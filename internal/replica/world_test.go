@@ -153,6 +153,8 @@ type world struct {
 	fell []string // directories that went offline
 
 	falls chan struct{} // a value for each of them
+
+	opened func() // called when the directories are open and nothing is decided
 }
 
 type lockedBuffer struct {
@@ -239,6 +241,9 @@ func (w *world) start() {
 			}
 		},
 	})
+	if w.opened != nil {
+		w.opened()
+	}
 	w.m.Apply(meta.NewImage("test"), w.image)
 }
 
