@@ -251,6 +251,9 @@ func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {
 	format(t, fs)
 	d := openDir(t, fs)
 	d.SetJournal(64<<10, 0)
+	if err := d.SyncRecovered(); err != nil {
+		t.Fatal(err)
+	}
 	c := smallConfig()
 	c.Compact = true
 	l, err := d.Create(testTopic, testID, c, testStart)
@@ -297,6 +300,9 @@ func TestGapThatAnotherBrokersCleanerLeftStays(t *testing.T) {
 	format(t, fs)
 	d := openDir(t, fs)
 	d.SetJournal(64<<10, 0)
+	if err := d.SyncRecovered(); err != nil {
+		t.Fatal(err)
+	}
 	c := smallConfig()
 	c.Compact = true
 	l, err := d.Create(testTopic, testID, c, testStart)

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -21,7 +22,7 @@ func (l *Log) snapshotFile(at kafka.Offset) string {
 
 // writeSnapshot writes the producers at the log's end, and removes older snapshots that are not at a segment's base.
 func (l *Log) writeSnapshot(end kafka.Offset) error {
-	if err := vfs.WriteFile(l.fs, l.snapshotFile(end), l.producers.Encode()); err != nil {
+	if err := l.putSnapshot(end, l.producers.Encode()); err != nil {
 		return err
 	}
 	segments := *l.segments.Load()
@@ -40,6 +41,18 @@ func (l *Log) writeSnapshot(end kafka.Offset) error {
 	}
 	l.snapshots = append(kept, end)
 	return nil
+}
+
+// putSnapshot writes a snapshot file. The one at the begin of an empty segment may be all that tells of what was before: there it is
+// the old or the new one after a power cut.
+func (l *Log) putSnapshot(at kafka.Offset, content []byte) error {
+	if at == 0 || l.active().base != at {
+		return vfs.WriteFile(l.fs, l.snapshotFile(at), content)
+	}
+	if there, err := vfs.ReadFile(l.fs, l.snapshotFile(at)); err == nil && bytes.Equal(there, content) {
+		return nil
+	}
+	return vfs.Replace(l.fs, l.snapshotFile(at), content)
 }
 
 func (l *Log) removeSnapshot(at kafka.Offset) error {
