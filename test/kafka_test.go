@@ -87,12 +87,12 @@ func (d swapDir) kafkaLog() string {
 // complaints are what DumpLogSegments prints, with exit code 0, when it does not like a file.
 var complaints = regexp.MustCompile(`(?i)mismatch|out of order|not found in the log|non-consecutive|invalid bytes|isvalid: false|exception|could not|corrupt|missing`)
 
-// dumpAll reads every file of a stopped data directory with Apache Kafka's own tool, which must not find fault with one. It
+// dumpAll reads every file of a stopped broker's log directories with Apache Kafka's own tool, which must not find fault with one. It
 // returns how many files of each kind there were.
-func dumpAll(t testing.TB, data string) map[string]int {
+func dumpAll(t testing.TB, dirs ...string) map[string]int {
 	t.Helper()
 	byDecoder, counts := map[string][]string{}, map[string]int{}
-	err := filepath.WalkDir(data, func(name string, e os.DirEntry, err error) error {
+	sort := func(name string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() || strings.Contains(name, "-delete/") {
 			return err
 		}
@@ -115,9 +115,11 @@ func dumpAll(t testing.TB, data string) map[string]int {
 		counts[strings.TrimSpace(ext+" "+decoder)]++
 		byDecoder[decoder] = append(byDecoder[decoder], name)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if err := filepath.WalkDir(dir, sort); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for decoder, all := range byDecoder {
 		for names := range slices.Chunk(all, 500) { // as many as one argument may name

@@ -91,3 +91,37 @@ func committedRecords(t testing.TB, addr, topic string, line func(*kgo.Record) s
 	}
 	return strings.Join(all, "\n")
 }
+
+// view is all that clients learn of a cluster's topics, configurations, groups and records.
+type view struct {
+	census  census
+	records map[string]string // by topic
+}
+
+func viewOf(t testing.TB, addr string) view {
+	t.Helper()
+	v := view{takeCensus(t, kadm.NewClient(crashClient(t, addr))), map[string]string{}}
+	for topic := range v.census.Topics {
+		if !strings.HasPrefix(topic, "__") {
+			v.records[topic] = committedRecords(t, addr, topic, wholeRecord)
+		}
+	}
+	return v
+}
+
+// check compares the view with what a broker tells after it has taken over. Kafka serves before it has loaded its groups.
+func (v view) check(t testing.TB, addr, when string) {
+	t.Helper()
+	adm := kadm.NewClient(crashClient(t, addr))
+	eventually(t, atLast, when+": all is as before", func() error {
+		if was, is := v.census.String(), takeCensus(t, adm).String(); is != was {
+			return errors.New("\n" + difference(was, is))
+		}
+		return nil
+	})
+	for topic, was := range v.records {
+		if is := committedRecords(t, addr, topic, wholeRecord); is != was {
+			t.Errorf("%s: topic %s:\n%s", when, topic, difference(was, is))
+		}
+	}
+}

@@ -80,8 +80,8 @@ type older struct {
 	testing.TB
 	home    kafkaHome
 	adm     *kadm.Client
-	before  census
-	records map[string]string // by topic
+	before  view
+	levels  map[string]string // of features
 	changes int
 }
 
@@ -184,30 +184,15 @@ func (o *older) change(who string) {
 // look takes what must stay.
 func (o *older) look() {
 	o.Helper()
-	o.before, o.records = takeCensus(o, o.adm), map[string]string{}
-	for topic := range o.before.Topics {
-		if topic != "__consumer_offsets" {
-			o.records[topic] = committedRecords(o, o.home.addr(), topic, wholeRecord)
-		}
-	}
-	o.before.Configs["level"] = o.features()
+	o.before, o.levels = viewOf(o, o.home.addr()), o.features()
 }
 
 // same compares with the last look.
 func (o *older) same(when string) {
 	o.Helper()
-	eventually(o, atLast, when+": all is as before", func() error {
-		is := takeCensus(o, o.adm)
-		is.Configs["level"] = o.features()
-		if is.String() != o.before.String() {
-			return errors.New("\n" + difference(o.before.String(), is.String()))
-		}
-		return nil
-	})
-	for topic, was := range o.records {
-		if is := committedRecords(o, o.home.addr(), topic, wholeRecord); is != was {
-			o.Errorf("%s: topic %s:\n%s", when, topic, difference(was, is))
-		}
+	o.before.check(o, o.home.addr(), when)
+	if is := o.features(); !maps.Equal(is, o.levels) {
+		o.Errorf("%s: features are at %v, were at %v", when, is, o.levels)
 	}
 }
 

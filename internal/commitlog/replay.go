@@ -57,11 +57,11 @@ func (o *opening) inFoundJournal(from, to kafka.Offset) bool {
 // epoch that no entry knows, as Kafka writes it when it begins to lead. An epoch of this broker's own is in that file only when all
 // before it is durable in the segments. The epochs must be as the file has them.
 func (o *opening) takeFound() {
-	o.dir.mu.Lock()
-	found := o.dir.journal.found[o.journaled()]
-	o.dir.mu.Unlock()
+	d := o.dir
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	newest := kafka.NoEpoch
-	for _, e := range found {
+	for _, e := range d.journal.found[o.journaled()] {
 		for left := e.batches; len(left) > 0; {
 			b, rest, err := record.Split(left)
 			if err != nil {
@@ -70,11 +70,11 @@ func (o *opening) takeFound() {
 			newest, left = max(newest, b.LeaderEpoch()), rest
 		}
 	}
-	if led := o.epochs.latest(); len(found) == 0 || led <= newest {
-		o.journal = found
-		return
+	if o.epochs.latest() > newest {
+		delete(d.journal.found, o.journaled())
+		delete(d.journal.owed, o.journaled())
 	}
-	o.dir.note("%s: another broker has led it since the journal was written: what that has left counts", o.partition)
+	o.journal = d.journal.found[o.journaled()]
 }
 
 func (o *opening) replayBatch(b record.Batch) error {
