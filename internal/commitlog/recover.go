@@ -44,7 +44,7 @@ func (o *opening) recoverSegments() error {
 		}
 		o.end = s.base
 		if i > first {
-			if err := o.keepProducers(s.base); err != nil {
+			if err := o.passBase(s.base); err != nil {
 				return err
 			}
 		}
@@ -60,6 +60,22 @@ func (o *opening) recoverSegments() error {
 		}
 	}
 	return o.checkFloor()
+}
+
+// passBase goes on with the producers at the base of a segment, and sees to their snapshot. At the recovery point the one that is there
+// counts: nothing before it was lost, and compaction may have taken batches away that only it still tells of.
+func (o *opening) passBase(base kafka.Offset) error {
+	if base <= o.scanFrom {
+		state, err := o.readSnapshot(base)
+		if err != nil {
+			return err
+		}
+		if state != nil {
+			o.producers = state
+			return nil
+		}
+	}
+	return o.keepProducers(base)
 }
 
 // mayHaveGap tells whether compaction can have left out offsets before a segment. What is torn off at a segment's end and not in

@@ -165,8 +165,12 @@ func (l *Log) producersAt(segments []*segment, i int) (*producer.State, error) {
 	return state, nil
 }
 
-// keepProducers writes a snapshot of the producers at the base of a segment, in place of one that may be torn.
+// keepProducers writes a snapshot of the producers at the base of a segment, instead of one that may be torn, or tell of batches that
+// were. That one goes first: written over, it could be back after a power cut, and would be believed.
 func (o *opening) keepProducers(base kafka.Offset) error {
+	if err := o.removeSnapshot(base); err != nil {
+		return o.dir.failUnlessFull(err)
+	}
 	if err := vfs.WriteFile(o.fs, o.snapshotFile(base), o.producers.Encode()); err != nil {
 		return o.dir.failUnlessFull(err)
 	}
