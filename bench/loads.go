@@ -75,9 +75,19 @@ var rows = []row{
 		turn: unbatched,
 	},
 	{
+		name: "tail", title: "four tailing readers of 20 MB/s, 1 KiB values",
+		figures: []figure{{cpu, "s/GB read", false, 0.7}, {machine, "s/GB read", false, 0}},
+		turn:    tailed,
+	},
+	{
 		name: "flush", title: "every acknowledgement flushed to disk, 60 partitions",
-		figures: []figure{{"throughput", "records/s", true, 0}, {cpu, "µs/record", false, 0}},
-		turn:    flushed,
+		figures: []figure{{"throughput", "records/s", true, 10}, {cpu, "µs/record", false, 0}},
+		turn:    flushedRow(60),
+	},
+	{
+		name: "flush-1000", title: "every acknowledgement flushed to disk, 1,000 partitions",
+		figures: []figure{{"throughput", "records/s", true, 10}, {cpu, "µs/record", false, 0}},
+		turn:    flushedRow(1000),
 	},
 	{
 		name: "commits", title: "offset commits of 16 groups",
@@ -270,21 +280,23 @@ func drain(ctx context.Context, b *broker, topic string, count int) error {
 	return nil
 }
 
-// flushed asks both brokers for records on stable storage before the acknowledgement: Kafka by flush.messages=1.
-func flushed(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
-	ctx, cancel := ctxFor(ctx)
-	defer cancel()
-	topic, drop, err := newTopic(ctx, b, 60, map[string]*string{"flush.messages": new("1")})
-	if err != nil {
-		return nil, err
+// flushedRow asks both brokers for records on stable storage before the acknowledgement: Kafka by flush.messages=1.
+func flushedRow(count int32) func(context.Context, *broker, float64) (map[string]float64, error) {
+	return func(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
+		ctx, cancel := ctxFor(ctx)
+		defer cancel()
+		topic, drop, err := newTopic(ctx, b, count, map[string]*string{"flush.messages": new("1")})
+		if err != nil {
+			return nil, err
+		}
+		defer drop()
+		records := max(int(scale*100_000), 1000)
+		elapsed, used, err := metered(b, func() error { return fill(ctx, b, topic, values(100), records) })
+		if err != nil {
+			return nil, err
+		}
+		return map[string]float64{"throughput": float64(records) / elapsed.Seconds(), cpu: float64(used.cpu.Microseconds()) / float64(records)}, nil
 	}
-	defer drop()
-	count := max(int(scale*100_000), 1000)
-	elapsed, used, err := metered(b, func() error { return fill(ctx, b, topic, values(100), count) })
-	if err != nil {
-		return nil, err
-	}
-	return map[string]float64{"throughput": float64(count) / elapsed.Seconds(), cpu: float64(used.cpu.Microseconds()) / float64(count)}, nil
 }
 
 // commits has 16 simple consumers commit one offset at a time.
