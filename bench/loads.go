@@ -80,6 +80,11 @@ var rows = []row{
 		turn:    tailed,
 	},
 	{
+		name: "mixed", title: "4,000 records/s, followed, read again, compacted and retained",
+		figures: []figure{{"p50", "ms", false, 0}, {"p99", "ms", false, 0}, {"p99.9", "ms", false, 0}, {cpu, "of a processor", false, 0}},
+		turn:    mixed,
+	},
+	{
 		name: "flush", title: "every acknowledgement flushed to disk, 60 partitions",
 		figures: []figure{{"throughput", "records/s", true, 10}, {cpu, "µs/record", false, 0}},
 		turn:    flushedRow(60),
