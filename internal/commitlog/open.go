@@ -255,12 +255,10 @@ func (o *opening) checkOrphan(name string, base kafka.Offset) error {
 
 // endOffset reads the headers of a segment to tell where it ends.
 func (s *segment) endOffset() (kafka.Offset, error) {
-	file, err := s.acquire()
+	w, err := s.walk(bodyAhead)
 	if err != nil {
 		return 0, err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	end := s.base
 	for at := int64(0); at < w.limit; {
@@ -344,12 +342,10 @@ func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
 	if err := s.load(1<<63 - 1); err != nil {
 		return 0, err
 	}
-	file, err := s.acquire()
+	w, err := s.walk(headAhead)
 	if err != nil {
 		return 0, err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	if last, ok := s.index.lastTime(); ok {
 		s.maxTime = last

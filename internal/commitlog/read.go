@@ -270,12 +270,10 @@ func (s *segment) batches(from, next kafka.Offset, each func(record.Batch) error
 	if err := s.load(next); err != nil {
 		return err
 	}
-	file, err := s.acquire()
+	w, err := s.walk(bodyAhead)
 	if err != nil {
 		return err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	at, err := s.position(w, from)
 	if err != nil {

@@ -139,14 +139,12 @@ func (s *segment) remove() error {
 // scan checks a segment's batches up to the base of the next segment and notes them in the indexes, epochs and producers. If
 // the end is torn it cuts it off and says how.
 func (o *opening) scan(s *segment, next kafka.Offset) (torn string, err error) {
-	file, err := s.acquire()
+	w, err := s.walk(bodyAhead)
 	if err != nil {
 		return "", err
 	}
-	defer file.release()
-	s.begin(o.now.UnixMilli())
-	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
+	s.begin(o.now.UnixMilli())
 	at := int64(0)
 	for at < w.limit {
 		b, err := w.batch(at)
@@ -160,7 +158,7 @@ func (o *opening) scan(s *segment, next kafka.Offset) (torn string, err error) {
 			o.noteBatch(s, b, at)
 			at += int64(len(b))
 		case errors.As(err, &corrupt) || errors.As(err, &malformed):
-			return o.cutTorn(s, file, at, err)
+			return o.cutTorn(s, w.file, at, err)
 		default:
 			return "", err
 		}
@@ -228,12 +226,10 @@ func (o *opening) finishScan(s *segment, active bool) error {
 
 // rebuildIndexes makes the indexes of a segment new from its batches, as their files are missing or damaged.
 func (s *segment) rebuildIndexes() error {
-	file, err := s.acquire()
+	w, err := s.walk(bodyAhead)
 	if err != nil {
 		return err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	fresh := newSegment(s.fs, s.files, s.folder, s.base)
 	for at := int64(0); at < w.limit; {

@@ -204,12 +204,10 @@ func (o *opening) applyBatches(from, to kafka.Offset) error {
 func (s *segment) tellProducers(
 	producers *producer.State, from, to kafka.Offset, now time.Time, completed func(producer.Completed),
 ) error {
-	file, err := s.acquire()
+	w, err := s.walk(bodyAhead)
 	if err != nil {
 		return err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	for at := int64(0); at < w.limit; {
 		head, size, err := w.head(at)

@@ -55,12 +55,10 @@ func (s *segment) firstAtTime(ms int64, start, bound, next kafka.Offset) (found 
 	if err := s.load(next); err != nil {
 		return Timestamped{}, false, err
 	}
-	file, err := s.acquire()
+	w, err := s.walk(headAhead)
 	if err != nil {
 		return Timestamped{}, false, err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	from := start
 	if before, ok := s.index.beforeTime(ms); ok && before.Offset > from {
@@ -201,12 +199,10 @@ func (s *segment) headers(from, next kafka.Offset, each func(w *walker, head rec
 	if err := s.load(next); err != nil {
 		return err
 	}
-	file, err := s.acquire()
+	w, err := s.walk(headAhead)
 	if err != nil {
 		return err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	at, err := s.position(w, from)
 	for err == nil && at < w.limit {

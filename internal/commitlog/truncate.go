@@ -68,12 +68,10 @@ func (l *Log) cutAt(s *segment, to, next kafka.Offset) (*segment, kafka.Offset, 
 	if err := s.load(next); err != nil {
 		return nil, 0, err
 	}
-	file, err := s.acquire()
+	w, err := s.walk(bodyAhead)
 	if err != nil {
 		return nil, 0, err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), bodyAhead)
 	defer w.done()
 	limit, err := s.position(w, to)
 	if err != nil || limit == 0 {

@@ -65,12 +65,10 @@ func (s *segment) checkLastTime() error {
 	if !ok {
 		return nil
 	}
-	file, err := s.acquire()
+	w, err := s.walk(headAhead)
 	if err != nil {
 		return err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	at, err := s.position(w, last.Offset)
 	if err != nil {
@@ -110,12 +108,10 @@ func (s *segment) checkMarkers(entries []AbortedTxn, next kafka.Offset) error {
 	if err := s.load(next); err != nil {
 		return err
 	}
-	file, err := s.acquire()
+	w, err := s.walk(headAhead)
 	if err != nil {
 		return err
 	}
-	defer file.release()
-	w := newWalker(file, s, s.size.Load(), headAhead)
 	defer w.done()
 	first := kafka.Offset(math.MaxInt64) // of those that end later
 	for i, e := range slices.Backward(entries) {

@@ -18,7 +18,8 @@ type walker struct {
 	limit int64        // bytes of the file that may be read
 	ahead int          // how much to read at once
 	buf   []byte
-	at    int64 // position of buf in the file
+	at    int64     // position of buf in the file
+	held  *openFile // what done gives back; nil if the file is another's
 }
 
 const (
@@ -35,12 +36,26 @@ func newWalker(f vfs.File, name fmt.Stringer, limit int64, ahead int) *walker {
 	return w
 }
 
+// walk begins to read the segment's batches, as far as there are some by now; done ends it.
+func (s *segment) walk(ahead int) (*walker, error) {
+	file, err := s.acquire()
+	if err != nil {
+		return nil, err
+	}
+	w := newWalker(file, s, s.size.Load(), ahead)
+	w.held = file
+	return w, nil
+}
+
 func (w *walker) done() {
+	if w.held != nil {
+		w.held.release()
+	}
 	const keep = 1 << 20
 	if cap(w.buf) > keep {
 		w.buf = nil
 	}
-	w.file, w.name = nil, nil
+	w.file, w.name, w.held = nil, nil, nil
 	walkers.Put(w)
 }
 
