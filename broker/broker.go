@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,22 +82,14 @@ type Node struct {
 // Start starts a node and returns when it serves. ctx bounds the start alone.
 func Start(ctx context.Context, c Config) (node *Node, err error) {
 	n := &Node{config: c.Parsed, log: c.Log, fs: c.FS, ended: make(chan struct{}), reports: newDirReports()}
-	if n.config == nil {
-		if n.config, err = config.NewBroker(c.Properties); err != nil {
-			return nil, err
-		}
-	}
-	if roles := n.config.List("process.roles"); !slices.Contains(roles, "broker") || !slices.Contains(roles, "controller") {
-		return nil, fmt.Errorf("process.roles=%s: this build runs nodes that are both, as process.roles=broker,controller", strings.Join(roles, ","))
-	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
-	switch {
-	case n.fs == nil && c.Memory:
-		n.fs = vfs.NewMemory()
-	case n.fs == nil:
-		n.fs = vfs.OS()
+	if err := n.configure(c); err != nil {
+		return nil, err
+	}
+	if roles := n.config.List("process.roles"); !slices.Contains(roles, "broker") || !slices.Contains(roles, "controller") {
+		return nil, fmt.Errorf("process.roles=%s: this build runs nodes that are both, as process.roles=broker,controller", strings.Join(roles, ","))
 	}
 	// Whatever a step that fails leaves behind is undone by the steps before it.
 	var undo []func()
@@ -143,6 +136,33 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	n.server.Serve(n.listeners...)
 	n.http.serving(n)
 	return n, nil
+}
+
+// configure settles what the node is configured to and where its files are.
+func (n *Node) configure(c Config) error {
+	if n.config == nil {
+		parsed, warnings, err := config.FromMap(c.Properties)
+		if err != nil {
+			return err
+		}
+		for _, w := range warnings {
+			n.log.Warn(w.String())
+		}
+		n.config = parsed
+	}
+	switch {
+	case n.fs != nil:
+		return nil
+	case c.Memory:
+		n.fs = vfs.NewMemory()
+		return nil
+	}
+	n.fs = vfs.OS()
+	var err error
+	if folder, gone := os.Getwd(); gone == nil { // where the folder was deleted, absolute paths can be served all the same
+		n.config, err = n.config.In(folder)
+	}
+	return err
 }
 
 // openQuorum reads the metadata log.
@@ -269,6 +289,9 @@ func (n *Node) end(cause error) {
 
 // ClusterID is the id of the cluster, 22 characters, made when its first directory was formatted.
 func (n *Node) ClusterID() string { return n.clusterID }
+
+// LogDirs returns the paths of the log directories, absolute where they are on a disk.
+func (n *Node) LogDirs() []string { return n.config.LogDirs() }
 
 // Fresh tells whether this start formatted the data directory.
 func (n *Node) Fresh() bool { return n.fresh }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -298,5 +300,53 @@ func TestALogDirectoryIsGone(t *testing.T) {
 		if got := w.values(p); got[0] != "before" {
 			t.Errorf("partition %d holds %v", p, got)
 		}
+	}
+}
+
+// TestRelativeLogDirsAreAbsolute: Kafka knows a log directory by its absolute path, and shows what was set as it was written.
+func TestRelativeLogDirsAreAbsolute(t *testing.T) {
+	folder := t.TempDir()
+	t.Chdir(folder)
+	properties := map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "one,./two", "cordoned.log.dirs": "two"}
+	node, err := broker.Start(t.Context(), broker.Config{Properties: properties})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, node)
+	want := []string{filepath.Join(folder, "one"), filepath.Join(folder, "two")}
+	if got := node.LogDirs(); !slices.Equal(got, want) {
+		t.Errorf("log directories are %q, want %q", got, want)
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(node.Addrs()[0].String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	resp, err := kmsg.NewPtrDescribeLogDirsRequest().RequestWith(t.Context(), cl.Broker(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, d := range resp.Dirs {
+		told = append(told, d.Dir)
+		if d.IsCordoned != (d.Dir == want[1]) {
+			t.Errorf("%s is cordoned: %v; %s is meant to be", d.Dir, d.IsCordoned, want[1])
+		}
+	}
+	if slices.Sort(told); !slices.Equal(told, want) {
+		t.Errorf("DescribeLogDirs answers %q, want %q", told, want)
+	}
+	configs, err := kadm.NewClient(cl).DescribeBrokerConfigs(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range configs[0].Configs {
+		if c.Key == "log.dirs" && c.MaybeValue() != properties["log.dirs"] {
+			t.Errorf("DescribeConfigs answers log.dirs=%s, want it as it was written", c.MaybeValue())
+		}
+	}
+	properties = map[string]string{"listeners": properties["listeners"], "log.dirs": "one," + want[0]}
+	if _, err := broker.Start(t.Context(), broker.Config{Properties: properties}); err == nil || !strings.Contains(err.Error(), "name it once") {
+		t.Errorf("start with two spellings of one directory: got %v, want an error that says so", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,10 +29,11 @@ type options struct {
 	verbose    bool
 }
 
-// Dir keeps the data in a directory, so that another Start finds it again.
+// Dir keeps the data in a directory, so that another Start finds it again. Its path has no comma: log.dirs, which it becomes,
+// separates paths with commas.
 func Dir(path string) Option { return func(o *options) { o.dir = path } }
 
-// Property sets a key of server.properties.
+// Property sets a key of server.properties. One that does not exist fails the test.
 func Property(name, value string) Option {
 	return func(o *options) { o.properties[name] = value }
 }
@@ -49,9 +51,13 @@ type Broker struct {
 // Start starts a broker and closes it when the test ends. It fails the test if the broker does not start.
 func Start(t testing.TB, opts ...Option) *Broker {
 	t.Helper()
-	o := options{properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0"}}
+	// Strict: nobody reads the warning that a misspelt key gets.
+	o := options{properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "raftsman.config.strict": "true"}}
 	for _, opt := range opts {
 		opt(&o)
+	}
+	if strings.Contains(o.dir, ",") {
+		t.Fatalf("brokertest.Dir(%q): a path with a comma can't be a log directory, as log.dirs separates paths with commas", o.dir)
 	}
 	c := broker.Config{Properties: maps.Clone(o.properties), Memory: o.dir == ""}
 	if o.dir == "" {

@@ -3,6 +3,9 @@ package brokertest_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,4 +56,34 @@ func TestProduceAndConsume(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMistakesFailTheTest: what is misspelt or can't be is not passed over.
+func TestMistakesFailTheTest(t *testing.T) {
+	for want, option := range map[string]brokertest.Option{
+		"num.partitons; did you mean num.partitions?": brokertest.Property("num.partitons", "3"),
+		"a path with a comma":                         brokertest.Dir(filepath.Join(t.TempDir(), "one,two")),
+	} {
+		failed := &failing{TB: t}
+		done := make(chan struct{})
+		go func() { // Fatalf ends the goroutine
+			defer close(done)
+			brokertest.Start(failed, option)
+		}()
+		<-done
+		if !strings.Contains(failed.said, want) {
+			t.Errorf("the test was failed with %q, want it with %q", failed.said, want)
+		}
+	}
+}
+
+// failing keeps what a test is failed with.
+type failing struct {
+	testing.TB
+	said string
+}
+
+func (f *failing) Fatalf(format string, args ...any) {
+	f.said = fmt.Sprintf(format, args...)
+	runtime.Goexit()
 }

@@ -81,6 +81,10 @@ func (a *app) readConfig(args []string, flags serveFlags) (*config.Broker, []con
 	}
 	overrides := flags.overrides
 	if flags.data != "" {
+		if strings.Contains(flags.data, ",") {
+			return nil, nil, usagef("--data %s: it takes one path, and no log directory can have a comma in its path: log.dirs separates paths with commas, "+
+				"--override log.dirs=A,B names several", flags.data)
+		}
 		overrides = append(overrides, "log.dirs="+flags.data)
 	}
 	if len(flags.listen) > 0 {
@@ -143,8 +147,8 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	if err != nil {
 		return err
 	}
-	log.Info("serving", "node", parsed.NodeID(), "cluster", node.ClusterID(), "listeners", node.Addrs(), "log.dirs", parsed.LogDirs(), "after", time.Since(began).Round(time.Millisecond))
-	a.greet(node, parsed)
+	log.Info("serving", "node", parsed.NodeID(), "cluster", node.ClusterID(), "listeners", node.Addrs(), "log.dirs", node.LogDirs(), "after", time.Since(began).Round(time.Millisecond))
+	a.greet(node)
 
 	var cause error
 	select {
@@ -208,7 +212,7 @@ func start(ctx context.Context, c broker.Config) (*broker.Node, error) {
 }
 
 // greet tells a person how to go on.
-func (a *app) greet(node *broker.Node, parsed *config.Broker) {
+func (a *app) greet(node *broker.Node) {
 	address := node.Addrs()[0].String()
 	if host, port, err := net.SplitHostPort(address); err == nil && net.ParseIP(host).IsUnspecified() {
 		address = net.JoinHostPort("localhost", port)
@@ -226,7 +230,7 @@ func (a *app) greet(node *broker.Node, parsed *config.Broker) {
 %s  raftsman topic create hello && echo hi | raftsman produce hello && raftsman consume hello --exit
 
 Press Ctrl+C to stop.
-`, address, strings.Join(parsed.LogDirs(), ", "), fresh, address, export)
+`, address, strings.Join(node.LogDirs(), ", "), fresh, address, export)
 }
 
 func newLog(w io.Writer, format string, level slog.Leveler) (*slog.Logger, error) {

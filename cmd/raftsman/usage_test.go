@@ -20,6 +20,7 @@ func TestWrongCommandLinesExitWithTwo(t *testing.T) {
 		"consume", "consume t --from middle", "consume t --since soon", "consume t --from 1 --since 1m", "consume t -e --until end",
 		"consume t -g g -p 1", "consume t -n 0", "consume t -f %q", "consume t -f %v -o json", "consume t --isolation none",
 		"consume t --instance i", "consume t --until 2999-01-01",
+		"serve --data com,ma", "config export --data com,ma",
 		"group describe", "group reset g", "group reset g --to-earliest --to-latest", "group reset g --to-offset -1", "group reset g --to-latest -t a:x",
 		"group reset g --to-datetime never", "group delete g",
 		"config get topic", "config get user u", "config get broker x", "config set topic t nonsense", "config unset topic t",

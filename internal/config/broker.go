@@ -21,14 +21,32 @@ type Broker struct {
 	resolved  map[string]value  // every key of the broker scope
 	single    bool
 	clusterID string
+	folder    string // that relative log directories are in; "": as they are written
 
 	listeners []Listener
 }
 
-// NewBroker returns the configuration that the given properties make. It is [Parse] for a program that has them as a map.
+// NewBroker returns the configuration that the given properties make, without warnings.
 func NewBroker(properties map[string]string) (*Broker, error) {
-	b, _, err := fromSettings(settingsOf(properties), nil)
+	b, _, err := FromMap(properties)
 	return b, err
+}
+
+// FromMap is [Parse] for a program that has its properties as a map.
+func FromMap(properties map[string]string) (*Broker, []Warning, error) {
+	return fromSettings(settingsOf(properties), nil)
+}
+
+// In returns the configuration with the log directories that are written as relative paths in folder, which is absolute: Kafka
+// knows a log directory by its absolute path only. What was set is shown as it was written. An error names two spellings of one
+// directory.
+func (b *Broker) In(folder string) (*Broker, error) {
+	c := *b
+	c.folder = folder
+	if one, two, ok := c.sameLogDir(); ok {
+		return nil, sameLogDirFault(&c, one, two)
+	}
+	return &c, nil
 }
 
 // With returns the configuration with dynamic values on top: those of the cluster ([Dynamic.Cluster]) and of this node. Values
@@ -110,14 +128,23 @@ func (b *Broker) IsSet(name string) bool {
 // NodeID returns node.id, or broker.id where only that is set, or 1.
 func (b *Broker) NodeID() kafka.NodeID { return kafka.NodeID(b.resolved["node.id"].i) }
 
-// LogDirs returns the directories of log.dirs, or of log.dir where only that is set, in the shortest spelling.
+// LogDirs returns the directories of log.dirs, or of log.dir where only that is set, in the shortest spelling,
+// absolute after [Broker.In].
 func (b *Broker) LogDirs() []string {
 	written := b.resolved[b.logDirsKey()].list
 	dirs := make([]string, len(written))
 	for i, dir := range written {
-		dirs[i] = filepath.Clean(dir)
+		dirs[i] = b.path(dir)
 	}
 	return dirs
+}
+
+// path returns a directory in the shortest spelling.
+func (b *Broker) path(written string) string {
+	if b.folder == "" || filepath.IsAbs(written) {
+		return filepath.Clean(written)
+	}
+	return filepath.Join(b.folder, written)
 }
 
 // logDirsKey is the key that names the log directories.
@@ -135,7 +162,7 @@ func (b *Broker) CordonedLogDirs() []string {
 		if item == "*" {
 			return b.LogDirs()
 		}
-		cordoned = append(cordoned, item)
+		cordoned = append(cordoned, b.path(item))
 	}
 	return cordoned
 }
@@ -143,7 +170,7 @@ func (b *Broker) CordonedLogDirs() []string {
 // MetadataLogDir returns the directory of the metadata log: metadata.log.dir, or else the first of the log directories.
 func (b *Broker) MetadataLogDir() string {
 	if dir := b.resolved["metadata.log.dir"]; !dir.null {
-		return filepath.Clean(dir.text)
+		return b.path(dir.text)
 	}
 	return b.LogDirs()[0]
 }

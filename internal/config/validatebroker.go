@@ -1,7 +1,6 @@
 package config
 
 import (
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,7 +127,7 @@ func (b *Broker) checkTogether() []error {
 		add(name, "must be a list of ADDRESS:COUNT")
 	}
 	if one, two, ok := b.sameLogDir(); ok {
-		add(b.logDirsKey(), "%s and %s are one directory: name it once", one, two)
+		faults = append(faults, sameLogDirFault(b, one, two))
 	}
 	if item, ok := b.unknownLogDir(); ok {
 		add("cordoned.log.dirs", "%s is not in log.dirs", item)
@@ -171,9 +170,14 @@ func (b *Broker) sameLogDir() (one, two string, ok bool) {
 	return "", "", false
 }
 
+func sameLogDirFault(b *Broker, one, two string) *Fault {
+	name := b.logDirsKey()
+	return fault(name, b.resolved[name].text, "%s and %s are one directory: name it once", one, two)
+}
+
 func (b *Broker) unknownLogDir() (string, bool) {
 	for _, item := range b.resolved["cordoned.log.dirs"].list {
-		if item != "*" && !slices.Contains(b.LogDirs(), filepath.Clean(item)) {
+		if item != "*" && !slices.Contains(b.LogDirs(), b.path(item)) {
 			return item, true
 		}
 	}
