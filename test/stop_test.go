@@ -298,9 +298,18 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 				return nil
 			})
 			began := time.Now()
-			p.signal(signal)
+			for ended := false; !ended; { // what comes within half a second of the first signal is one with it
+				if err := p.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+					t.Fatal(err)
+				}
+				select {
+				case <-p.exited:
+					ended = true
+				case <-time.After(50 * time.Millisecond):
+				}
+			}
 			p.awaitRefusal(atLast, "stopped at the second signal")
-			t.Logf("ended %v after the second signal: %v", time.Since(began), p.err)
+			t.Logf("ended %v after the first repeat: %v", time.Since(began), p.err)
 			if _, err := os.Stat(filepath.Join(p.dir, cleanMarker)); err == nil {
 				t.Error("a clean-shutdown marker, though the stop was cut short")
 			}
@@ -309,6 +318,69 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 				t.Errorf("%d records after the next start, 45 were acknowledged", got)
 			}
 		})
+	}
+}
+
+// TestRepeatedSignalStopsInOrder: GNU timeout signals its child and then the child's group, a terminal that is closed everybody in
+// it. Meanwhile the broker waits for a peer that reads nothing.
+func TestRepeatedSignalStopsInOrder(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			p := startBroker(t, t.TempDir())
+			stall(t, p.addr)
+			p.signal(signal)
+			eventually(t, atLast, "the broker says that it stops", func() error {
+				if !strings.Contains(p.log.String(), "msg=stopping") {
+					return errors.New(p.log.tail(3))
+				}
+				return nil
+			})
+			p.signal(signal)
+			select {
+			case <-p.exited:
+			case <-time.After(atLast):
+				t.Fatalf("it does not end:\n%s", p.log.tail(10))
+			}
+			if p.err != nil {
+				t.Errorf("exit: %v, want code 0", p.err)
+			}
+			if _, err := os.Stat(filepath.Join(p.dir, cleanMarker)); err != nil {
+				t.Errorf("no clean-shutdown marker: %v", err)
+			}
+		})
+	}
+}
+
+// TestStopInOrderWithoutAReaderOfTheLog: Ctrl+C ends `raftsman serve 2>&1 | tee log` as a whole, tee first.
+func TestStopInOrderWithoutAReaderOfTheLog(t *testing.T) {
+	dir, port := t.TempDir(), freePort(t)
+	addr := fmt.Sprintf("127.0.0.1:%d", port)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command(binary(t), "serve", "--data", dir, "--listen", addr)
+	command.Stdout, command.Stderr = write, write
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{t: t, command: command, addr: addr, dir: dir, exited: make(chan struct{}), log: &logBuffer{}}
+	go func() {
+		p.err = command.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(p.kill)
+	p.awaitServing(atLast)
+	if err := errors.Join(read.Close(), write.Close()); err != nil {
+		t.Fatal(err)
+	}
+	p.terminate()
+	if p.err != nil {
+		t.Errorf("exit: %v, want code 0", p.err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, cleanMarker)); err != nil {
+		t.Errorf("no clean-shutdown marker: %v", err)
 	}
 }
 

@@ -6,12 +6,11 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"syscall"
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks a command to end in order; with the handler gone, a second one ends the process.
-	context.AfterFunc(ctx, stop)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, stopSignals()...)
+	ctx := untilStopped(context.Background(), signals, func() { signal.Stop(signals) })
 	os.Exit(run(ctx, newApp(), os.Args[1:]))
 }

@@ -45,7 +45,7 @@ func serveCommand(a *app) *cobra.Command {
 With nothing given it serves on 127.0.0.1 and ::1, port 9092, and keeps its data in ./raftsman-data, which it formats when it is
 new. Kafka's server.properties and the KAFKA_* variables of Kafka's image configure it; --override beats both.
 
-SIGTERM and SIGINT stop it in order, within 5 seconds; a second signal ends it at once.`,
+SIGTERM, SIGINT and SIGHUP stop it in order, within 5 seconds; another signal half a second later, or after that, ends it at once.`,
 		Example: `  raftsman serve
   raftsman serve --data /var/lib/raftsman --listen 0.0.0.0:9092
   raftsman serve server.properties --override log.retention.hours=24`,
@@ -142,6 +142,9 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	for _, w := range warnings {
 		log.Warn(w.String())
 	}
+	// Whoever reads the log may be gone before the broker: Ctrl+C ends `raftsman serve 2>&1 | tee log` as a whole. A write that fails
+	// is no reason to end without a flush.
+	signal.Ignore(syscall.SIGPIPE)
 	began := time.Now()
 	node, err := start(ctx, broker.Config{Parsed: parsed, Log: log, LogLevel: level})
 	if err != nil {
@@ -157,10 +160,10 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 		cause = node.Err()
 	}
 	second := make(chan os.Signal, 1)
-	signal.Notify(second, os.Interrupt, syscall.SIGTERM) // before the log says that it stops: whoever reads that may send it
+	signal.Notify(second, stopSignals()...) // before the log says that it stops: whoever reads that may send it
 	defer signal.Stop(second)
 	if cause == nil {
-		log.Info("stopping")
+		log.Info("stopping", "on", context.Cause(ctx))
 	} else {
 		log.Error("the node can't go on and stops", "error", cause)
 	}
@@ -168,21 +171,26 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- node.Close(stopped) }()
-	select {
-	case err := <-done:
-		if cause != nil {
-			return cause
+	giveUp := time.After(stopLimit)
+	for {
+		select {
+		case err := <-done:
+			if cause != nil {
+				return cause
+			}
+			if err != nil {
+				// Not wrapped: what ran out of time was not a request.
+				return fmt.Errorf("stopped, but not in order: %v; what was not flushed is recovered at the next start", err) //nolint:errorlint // see above
+			}
+			log.Info("stopped", "clean", true)
+			return nil
+		case <-giveUp:
+			return fmt.Errorf("stopped after %v without an end of the flushes: the disk does not answer; what was not flushed is recovered at the next start", stopLimit)
+		case <-second:
+			if !repeats(ctx) {
+				return errors.New("stopped at the second signal; what was not flushed is recovered at the next start")
+			}
 		}
-		if err != nil {
-			// Not wrapped: what ran out of time was not a request.
-			return fmt.Errorf("stopped, but not in order: %v; what was not flushed is recovered at the next start", err) //nolint:errorlint // see above
-		}
-		log.Info("stopped", "clean", true)
-		return nil
-	case <-time.After(stopLimit):
-		return fmt.Errorf("stopped after %v without an end of the flushes: the disk does not answer; what was not flushed is recovered at the next start", stopLimit)
-	case <-second:
-		return errors.New("stopped at the second signal; what was not flushed is recovered at the next start")
 	}
 }
 
