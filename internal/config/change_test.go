@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,8 +19,25 @@ type change struct {
 	Existing map[string]string `json:",omitempty"`
 	Ops      []op
 	Code     int16
-	Message  string            // Kafka's, to read; ours has its own words
+	Message  string            // Kafka's; ours begins as it does where kafkasWords says so
 	After    map[string]string `json:",omitempty"` // what is set on the resource afterwards
+}
+
+// kafkasWords are what scripts look for in the messages; how a message goes on is ours.
+var kafkasWords = []*regexp.Regexp{
+	regexp.MustCompile(`^(Unknown (?:topic|group) config name: \S*)`),
+	regexp.MustCompile(`^(Unknown client metrics configuration: \S*)`),
+	regexp.MustCompile(`^(Invalid value \S+ for configuration [a-z0-9.]+: )(?:Not a number|Value must)`),
+	regexp.MustCompile(`^(Cannot update these configs dynamically: .*)`),
+}
+
+func (c change) words() string {
+	for _, pattern := range kafkasWords {
+		if m := pattern.FindStringSubmatch(c.Message); m != nil && !strings.HasPrefix(c.Ops[0].Name, "listener.") { // those we name whole
+			return m[1]
+		}
+	}
+	return ""
 }
 
 func set(name, value string) op      { return op{name, 0, &value} }
@@ -475,6 +493,9 @@ func TestRule29And30ChangesAnswerAsKafka(t *testing.T) {
 		code, message := kafka.Answer(err)
 		if int16(code) != c.Code {
 			t.Errorf("%s: got %d (%s), Kafka answers %d (%s)", changeText(c), code, message, c.Code, c.Message)
+		}
+		if words := c.words(); !strings.HasPrefix(message, words) {
+			t.Errorf("%s: got %q, which scripts want to begin with %q", changeText(c), message, words)
 		}
 		want := maps.Clone(c.After)
 		if c.Kind == brokerKind && c.Resource == "" && next["min.insync.replicas"] == "" {

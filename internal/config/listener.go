@@ -58,7 +58,7 @@ func (b *Broker) resolveListeners() ([]Listener, []error) {
 			faults = append(faults, fault("listeners", item,
 				"listener %s needs a protocol: add %s:PLAINTEXT to listener.security.protocol.map", l.Name, l.Name))
 		case protocol != "PLAINTEXT":
-			faults = append(faults, fault("listeners", item, "listener %s is %s; only PLAINTEXT is served yet", l.Name, protocol))
+			faults = append(faults, fault("listeners", item, "listeners of protocol %s are not served yet, only those of PLAINTEXT", protocol))
 		case slices.ContainsFunc(listeners, func(other Listener) bool { return clash(l, other) }):
 			faults = append(faults, fault("listeners", item, "listener names and ports must differ, except that a name may "+
 				"have one IPv4 and one IPv6 address"))

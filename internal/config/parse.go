@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,7 +12,7 @@ import (
 // Warning is something in a configuration that does no harm but is likely a mistake.
 type Warning struct {
 	Name    string // the key
-	Origin  string // where it was set, as "line 12"
+	Origin  string // where it was set, as "server.properties: line 12"
 	Message string
 }
 
@@ -27,6 +28,8 @@ type Fault struct {
 	Name, Value string
 	Origin      string // "" when it is a default or follows from several keys
 	Reason      string // what is allowed
+
+	key string // that it is about, where the text does without Name
 }
 
 func (f *Fault) Error() string {
@@ -60,17 +63,30 @@ func settingsOf(properties map[string]string) []setting {
 	return settings
 }
 
-// Parse makes a broker's configuration from the text of a server.properties, from the process's environment (NAME=value items)
-// and from overrides (key=value items); later ones win. An error joins a [Fault] for everything that is wrong, not only the
-// first. Unknown keys are warnings, unless they begin with raftsman. or raftsman.config.strict is true.
+// OriginOverride is the origin of what an override sets.
+const OriginOverride = "override"
+
+// Parse is [ParseFile] for a text that has no name.
 func Parse(properties string, overrides, environ []string) (*Broker, []Warning, error) {
+	return ParseFile("", properties, overrides, environ)
+}
+
+// ParseFile makes a broker's configuration from the text of a server.properties, which file names, from the process's
+// environment (NAME=value items) and from overrides (key=value items); later ones win. An error joins a [Fault] for everything
+// that is wrong, not only the first, in the order of the settings, as the warnings are. Unknown keys are warnings, unless they
+// begin with raftsman. or raftsman.config.strict is true.
+func ParseFile(file, properties string, overrides, environ []string) (*Broker, []Warning, error) {
+	at := ""
+	if file != "" {
+		at = file + ": "
+	}
 	lines, err := ParseProperties(properties)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%s%w", at, err)
 	}
 	var settings []setting
 	for _, p := range lines {
-		settings = append(settings, setting{p.Name, p.Value, "line " + itoa(p.Line)})
+		settings = append(settings, setting{p.Name, p.Value, at + "line " + itoa(p.Line)})
 	}
 	env := ParseEnviron(environ)
 	for i, p := range env.Properties {
@@ -80,10 +96,10 @@ func Parse(properties string, overrides, environ []string) (*Broker, []Warning, 
 	for _, item := range overrides {
 		name, text, ok := strings.Cut(item, "=")
 		if !ok || trim(name) == "" {
-			faults = append(faults, &Fault{Value: item, Name: "override", Reason: "must be key=value"})
+			faults = append(faults, &Fault{Value: item, Name: OriginOverride, Reason: "must be key=value"})
 			continue
 		}
-		settings = append(settings, setting{trim(name), text, "override"})
+		settings = append(settings, setting{trim(name), text, OriginOverride})
 	}
 	b, warnings, err := fromSettings(settings, faults)
 	if err != nil {
@@ -95,14 +111,18 @@ func Parse(properties string, overrides, environ []string) (*Broker, []Warning, 
 
 // fromSettings resolves every key. The last setting of a name counts.
 func fromSettings(settings []setting, faults []error) (*Broker, []Warning, error) {
-	last := make(map[string]setting, len(settings))
-	for _, s := range settings {
-		last[s.name] = s
+	last, order := make(map[string]setting, len(settings)), make(map[string]int, len(settings))
+	for i, s := range settings {
+		last[s.name], order[s.name] = s, i
+	}
+	// What no setting says comes last.
+	inOrder := func(x, y string) int {
+		return cmp.Compare(placeOf(order, x, len(settings)), placeOf(order, y, len(settings)))
 	}
 	b := &Broker{static: make(map[string]string, len(last)), resolved: make(map[string]value, len(table))}
 	var warnings []Warning
 	strict := strings.EqualFold(trim(last["raftsman.config.strict"].text), "true")
-	for _, name := range slices.Sorted(maps.Keys(last)) {
+	for _, name := range slices.SortedFunc(maps.Keys(last), inOrder) {
 		s := last[name]
 		b.static[name] = s.text
 		k, ok := Lookup(ScopeBroker, name)
@@ -136,6 +156,7 @@ func fromSettings(settings []setting, faults []error) (*Broker, []Warning, error
 		w.Origin = last[w.Name].origin
 		warnings = append(warnings, w)
 	}
+	slices.SortStableFunc(warnings, func(x, y Warning) int { return inOrder(x.Name, y.Name) })
 	if len(faults) > 0 {
 		for i, err := range faults {
 			if f, ok := errors.AsType[*Fault](err); ok && f.Origin == "" {
@@ -143,9 +164,24 @@ func fromSettings(settings []setting, faults []error) (*Broker, []Warning, error
 				faults[i] = f
 			}
 		}
+		slices.SortStableFunc(faults, func(x, y error) int { return inOrder(faultName(x), faultName(y)) })
 		return nil, warnings, errors.Join(faults...)
 	}
 	return b, warnings, nil
+}
+
+func placeOf(order map[string]int, name string, otherwise int) int {
+	if i, ok := order[name]; ok {
+		return i
+	}
+	return otherwise
+}
+
+func faultName(err error) string {
+	if f, ok := errors.AsType[*Fault](err); ok {
+		return cmp.Or(f.key, f.Name)
+	}
+	return ""
 }
 
 // unknownKey decides about a key that is not in the table.
@@ -154,13 +190,15 @@ func unknownKey(s setting, strict bool) (*Warning, error) {
 		return nil, nil
 	}
 	message := "unknown key " + s.name
-	if k, ok := Lookup(ScopeBroker, s.name); ok && k.DynamicOnly {
+	if s.name == "" {
+		message = fmt.Sprintf("there is no key before %q", "="+s.text)
+	} else if k, ok := Lookup(ScopeBroker, s.name); ok && k.DynamicOnly {
 		message = "key " + s.name + " can only be set while the broker runs, by IncrementalAlterConfigs"
 	} else if nearest := Nearest(ScopeBroker, s.name); nearest != "" {
 		message += "; did you mean " + nearest + "?"
 	}
 	if strict || strings.HasPrefix(s.name, "raftsman.") {
-		return nil, &Fault{Origin: s.origin, Reason: message}
+		return nil, &Fault{Origin: s.origin, Reason: message, key: s.name}
 	}
 	return &Warning{Name: s.name, Origin: s.origin, Message: message}, nil
 }

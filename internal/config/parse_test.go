@@ -1,7 +1,10 @@
 package config
 
 import (
+	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -144,10 +147,28 @@ func TestKeysThatAreWarnedOf(t *testing.T) {
 	}
 }
 
+func TestWarningsAndFaultsNameTheFile(t *testing.T) {
+	_, warnings, err := ParseFile("my.properties", "zzz=1\n=5\naaa=2", []string{"num.partitions=0"}, nil)
+	var texts []string
+	for _, w := range warnings {
+		texts = append(texts, w.String())
+	}
+	want := []string{"my.properties: line 1: unknown key zzz", `my.properties: line 2: there is no key before "=5"`, "my.properties: line 3: unknown key aaa"}
+	if !slices.Equal(texts, want) {
+		t.Errorf("warnings are %q, want %q", texts, want)
+	}
+	if got, want := fmt.Sprint(err), "override: num.partitions=0: must be at least 1"; got != want {
+		t.Errorf("error is %q, want %q", got, want)
+	}
+	if _, _, err := ParseFile("my.properties", `a=\u00`, nil, nil); !errors.Is(err, ErrUnicodeEscape) || !strings.HasPrefix(err.Error(), "my.properties: line 1: ") {
+		t.Errorf("error is %v, want it with file and line", err)
+	}
+}
+
 func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 	tests := []struct{ properties, want string }{
 		{"num.partitions=0", "line 1: num.partitions=0: must be at least 1"},
-		{"num.partitions=x", "line 1: num.partitions=x: must be a whole number from -2147483648 to 2147483647"},
+		{"num.partitions=x", "line 1: num.partitions=x: must be a whole number from 1 to 2147483647"},
 		{"a=\\u00", "line 1: \\u without four hexadecimal digits"},
 		{"auto.create.topics.enable=yes", "line 1: auto.create.topics.enable=yes: must be true or false"},
 		{"compression.type=lzma", "line 1: compression.type=lzma: must be one of uncompressed, zstd, lz4, snappy, gzip, producer"},
@@ -176,7 +197,7 @@ func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 		{"listeners=PLAINTEXT://a", "line 1: listeners=PLAINTEXT://a: \"a\" must be HOST:PORT"},
 		{"listeners=PLAINTEXT://a:70000", "line 1: listeners=PLAINTEXT://a:70000: port \"70000\" must be a number from 0 to 65535"},
 		{"listeners=PLAINTEXT://::1:9092", "line 1: listeners=PLAINTEXT://::1:9092: \"::1:9092\" must have its IPv6 address in brackets, as in [::1]:9092"},
-		{"listeners=SSL://:9092", "line 1: listeners=SSL://:9092: listener SSL is SSL; only PLAINTEXT is served yet"},
+		{"listeners=SSL://:9092", "line 1: listeners=SSL://:9092: listeners of protocol SSL are not served yet, only those of PLAINTEXT"},
 		{"listeners=IN://:9092", "line 1: listeners=IN://:9092: listener IN needs a protocol: add IN:PLAINTEXT to listener.security.protocol.map"},
 		{"listeners=PLAINTEXT://a:1,PLAINTEXT://b:2", "line 1: listeners=PLAINTEXT://b:2: listener names and ports must differ, except that a name " +
 			"may have one IPv4 and one IPv6 address"},
@@ -189,7 +210,14 @@ func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 		{"log.dirs=/a,/a/", "line 1: log.dirs=/a,/a/: /a and /a/ are one directory: name it once"},
 		{"log.dir=/b/../a, /a", "line 1: log.dir=/b/../a,/a: /b/../a and /a are one directory: name it once"},
 		{"max.connections.per.ip.overrides=a", "line 1: max.connections.per.ip.overrides=a: must be a list of ADDRESS:COUNT"},
-		{"num.partitions=0\nnode.id=x", "line 2: node.id=x: must be a whole number from -2147483648 to 2147483647\nline 1: num.partitions=0: must be at least 1"},
+		{"num.partitions=", "line 1: num.partitions: must be a whole number from 1 to 2147483647"},
+		{"log.retention.ms=abc", "line 1: log.retention.ms=abc: must be a whole number of 64 bits"},
+		{"log.flush.interval.messages=abc", "line 1: log.flush.interval.messages=abc: must be a whole number, 1 or more"},
+		{"log.cleaner.min.cleanable.ratio=abc", "line 1: log.cleaner.min.cleanable.ratio=abc: must be a number from 0 to 1"},
+		{"compression.gzip.level=x", "line 1: compression.gzip.level=x: must be a whole number from 1 to 9, or -1 for the codec's own default"},
+		{"log.dris=a\nnum.partitions=0\nraftsman.config.strict=true\n=5", "line 1: unknown key log.dris; did you mean log.dirs?\n" +
+			"line 2: num.partitions=0: must be at least 1\nline 4: there is no key before \"=5\""},
+		{"num.partitions=0\nnode.id=x", "line 1: num.partitions=0: must be at least 1\nline 2: node.id=x: must be a whole number from 0 to 2147483647"},
 	}
 	for _, test := range tests {
 		_, _, err := Parse(test.properties, nil, nil)

@@ -22,20 +22,34 @@ func validate(scope Scope, name, text string) (value, error) {
 		if k.Sensitive() {
 			text = "[hidden]"
 		}
-		return v, kafka.Refuse(kafka.InvalidConfig, "invalid value %s for configuration %s: %v", text, name, err)
+		return v, invalid(name, text, "%v", err)
 	}
 	return v, nil
 }
 
+// unknownRefused begins with Kafka's words, which scripts look for.
 func unknownRefused(scope Scope, name string) error {
-	if nearest := Nearest(scope, name); nearest != "" {
-		return kafka.Refuse(kafka.InvalidConfig, "unknown configuration %s; did you mean %s?", name, nearest)
+	code, text := kafka.InvalidConfig, "Unknown config name: "+name
+	switch scope {
+	case ScopeTopic:
+		text = "Unknown topic config name: " + name
+	case ScopeGroup:
+		text = "Unknown group config name: " + name
+	case ScopeClientMetrics:
+		code, text = kafka.InvalidRequest, "Unknown client metrics configuration: "+name
 	}
-	return kafka.Refuse(kafka.InvalidConfig, "unknown configuration %s", name)
+	if nearest := Nearest(scope, name); nearest != "" {
+		text += ". Did you mean " + nearest + "?"
+	}
+	return kafka.Refuse(code, "%s", text)
 }
 
+// invalid begins with Kafka's words, which scripts look for.
 func invalid(name, text, format string, args ...any) error {
-	return kafka.Refuse(kafka.InvalidConfig, "invalid value %s for configuration %s: "+format, append([]any{text, name}, args...)...)
+	if text == "" {
+		text = `""`
+	}
+	return kafka.Refuse(kafka.InvalidConfig, "Invalid value %s for configuration %s: "+format, append([]any{text, name}, args...)...)
 }
 
 // CheckTopic tells whether a topic may have exactly these settings.
@@ -137,7 +151,7 @@ var clientMatches = []string{
 func CheckClientMetrics(settings map[string]string) error {
 	for _, name := range sortedNames(settings) {
 		if _, ok := Lookup(ScopeClientMetrics, name); !ok {
-			return kafka.Refuse(kafka.InvalidRequest, "unknown configuration %s", name)
+			return unknownRefused(ScopeClientMetrics, name)
 		}
 	}
 	values, err := validateAll(ScopeClientMetrics, settings)
@@ -146,7 +160,7 @@ func CheckClientMetrics(settings map[string]string) error {
 	}
 	const shortest, longest = 100, 3_600_000
 	if v, ok := values["interval.ms"]; ok && (v.i < shortest || v.i > longest) {
-		return kafka.Refuse(kafka.InvalidRequest, "invalid value %d for configuration interval.ms: must be from %d to %d", v.i, shortest, longest)
+		return kafka.Refuse(kafka.InvalidRequest, "Invalid value %d for configuration interval.ms: must be from %d to %d", v.i, shortest, longest)
 	}
 	for _, item := range values["match"].list {
 		name, pattern, _ := strings.Cut(item, "=")

@@ -40,7 +40,7 @@ func checkBrokerKey(name, text string, forAll bool) error {
 	case name == "listeners":
 		return kafka.Refuse(kafka.InvalidRequest, "listeners cannot be changed while the broker runs")
 	case k.Mode == ReadOnly && !prefixed:
-		return kafka.Refuse(kafka.InvalidRequest, "configuration %s cannot be changed while the broker runs", name)
+		return kafka.Refuse(kafka.InvalidRequest, "Cannot update these configs dynamically: [%s]. They are read at the start only", name)
 	case k.ListenerOnly && !prefixed:
 		return kafka.Refuse(kafka.InvalidRequest, "configuration %s can be changed for one listener only, as listener.name.NAME.%s", name, name)
 	case k.Mode == PerBroker && forAll && !prefixed:
@@ -52,7 +52,7 @@ func checkBrokerKey(name, text string, forAll bool) error {
 		return kafka.Refuse(kafka.InvalidRequest, "%s", message)
 	}
 	if (k.Type == Class || name == "metric.reporters") && v.text != "" && v.text != k.Default {
-		return kafka.Refuse(kafka.InvalidRequest, "invalid value %s for configuration %s: this broker does not run Java classes", text, name)
+		return kafka.Refuse(kafka.InvalidRequest, "Invalid value %s for configuration %s: this broker does not run Java classes", text, name)
 	}
 	return nil
 }

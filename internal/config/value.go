@@ -24,13 +24,48 @@ type value struct {
 func (k *Key) parse(text string) (value, error) {
 	v, err := parseType(k.Type, text)
 	if err != nil {
-		return v, err
+		return v, k.wanted(err)
 	}
 	if err := k.check.admit(k.Type, v); err != nil {
 		return v, err
 	}
 	return v.unique(k), nil
 }
+
+// wanted says which number a key takes, where text was none; other errors say it by themselves.
+func (k *Key) wanted(err error) error {
+	what, c := "", k.check
+	switch k.Type {
+	case Short, Int, Long:
+		what = "must be a whole number"
+	case Double:
+		what = "must be a number"
+	default:
+		return err
+	}
+	most := map[Type]float64{Short: math.MaxInt16, Int: math.MaxInt32}[k.Type] // of longer ones nobody knows the end by heart
+	switch c.kind {
+	case gzipLevel:
+		return fmt.Errorf("%s from 1 to 9, or -1 for the codec's own default", what)
+	case between:
+		return fmt.Errorf("%s from %s to %s", what, plainNumber(c.min), plainNumber(c.max))
+	case atLeast:
+		if most == 0 {
+			return fmt.Errorf("%s, %s or more", what, plainNumber(c.min))
+		}
+		return fmt.Errorf("%s from %s to %s", what, plainNumber(c.min), plainNumber(most))
+	}
+	switch {
+	case k.Type == Long:
+		return fmt.Errorf("%s of 64 bits", what)
+	case most == 0:
+		return fmt.Errorf("%s", what)
+	}
+	return fmt.Errorf("%s from %s to %s", what, plainNumber(-most-1), plainNumber(most))
+}
+
+// plainNumber writes a bound without an exponent.
+func plainNumber(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
 // unique returns a checked list without what comes twice: Kafka drops repeated items where it checks a list's items.
 func (v value) unique(k *Key) value {
@@ -89,8 +124,7 @@ func trim(s string) string {
 func parseInt(text string, bits int) (int64, error) {
 	i, err := strconv.ParseInt(text, 10, bits)
 	if err != nil {
-		limit := int64(1)<<(bits-1) - 1
-		return 0, fmt.Errorf("must be a whole number from %d to %d", -limit-1, limit)
+		return 0, fmt.Errorf("must be a whole number of %d bits", bits)
 	}
 	return i, nil
 }
@@ -222,9 +256,9 @@ func (c check) admitNumber(t Type, v value) error {
 	}
 	switch {
 	case n < c.min:
-		return fmt.Errorf("must be at least %s", strconv.FormatFloat(c.min, 'f', -1, 64))
+		return fmt.Errorf("must be at least %s", plainNumber(c.min))
 	case c.kind == between && n > c.max:
-		return fmt.Errorf("must be at most %s", strconv.FormatFloat(c.max, 'f', -1, 64))
+		return fmt.Errorf("must be at most %s", plainNumber(c.max))
 	}
 	return nil
 }

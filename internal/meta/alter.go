@@ -88,12 +88,12 @@ func checkResource(r Resource) error {
 	switch r.Type {
 	case TopicResource:
 		if r.Name == "" {
-			return kafka.Refuse(kafka.InvalidRequest, "topics have no common configuration: name one")
+			return kafka.Refuse(kafka.InvalidRequest, "Default topic resources are not allowed. Name a topic")
 		}
 		return CheckTopicName(r.Name)
 	case BrokerResource:
 		if _, err := strconv.ParseInt(r.Name, 10, 32); r.Name != "" && err != nil {
-			return kafka.Refuse(kafka.InvalidRequest, "a broker's name is its id, a number, not %q", r.Name)
+			return kafka.Refuse(kafka.InvalidRequest, "Node id must be an integer, but it is: %s", r.Name)
 		}
 		return nil
 	case ClientMetricsResource:
@@ -103,7 +103,7 @@ func checkResource(r Resource) error {
 		return nil
 	case GroupResource:
 		if r.Name == "" {
-			return kafka.Refuse(kafka.InvalidRequest, "groups have no common configuration: name one")
+			return kafka.Refuse(kafka.InvalidRequest, "Default group resources are not allowed. Name a group")
 		}
 		return nil
 	}
@@ -114,7 +114,7 @@ func checkExists(im *Image, r Resource) error {
 	switch r.Type {
 	case TopicResource:
 		if _, exists := im.Topic(r.Name); !exists {
-			return kafka.Refuse(kafka.UnknownTopicOrPartition, "there is no topic %s", r.Name)
+			return kafka.Refuse(kafka.UnknownTopicOrPartition, "The topic '%s' does not exist.", r.Name)
 		}
 	case BrokerResource:
 		if id, err := strconv.ParseInt(r.Name, 10, 32); err == nil {
@@ -139,7 +139,7 @@ func checkOps(ops []ConfigOp, incremental bool) error {
 		}
 	}
 	if len(nulls) > 0 {
-		return kafka.Refuse(kafka.InvalidRequest, "a value cannot be null: %s", strings.Join(nulls, ", "))
+		return kafka.Refuse(kafka.InvalidRequest, "Null value not supported for : %s", strings.Join(nulls, ", "))
 	}
 	return nil
 }
@@ -163,7 +163,7 @@ func applyOps(c ConfigChange, before map[string]string, incremental bool, env En
 		case Append, Subtract:
 			unset, isList := env.Configs.ListDefault(c.Resource.Type, op.Name)
 			if !isList {
-				return nil, kafka.Refuse(kafka.InvalidConfig, "configuration %s is not a list: nothing can be appended or subtracted", op.Name)
+				return nil, kafka.Refuse(kafka.InvalidConfig, "Can't %s to key %s because its type is not LIST.", operationName(kind), op.Name)
 			}
 			value, set := after[op.Name]
 			if !set {
@@ -178,6 +178,13 @@ func applyOps(c ConfigChange, before map[string]string, incremental bool, env En
 		}
 	}
 	return after, nil
+}
+
+func operationName(kind OpKind) string {
+	if kind == Append {
+		return "APPEND"
+	}
+	return "SUBTRACT"
 }
 
 // changeList adds the items that are not there yet to a list, or takes out those that are.

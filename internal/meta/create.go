@@ -106,16 +106,16 @@ func createTopic(im *Image, t NewTopic, env Env, result *TopicResult) ([]Entry, 
 
 func checkNewName(im *Image, name string) error {
 	if name == ClusterMetadataTopic {
-		return kafka.Refuse(kafka.InvalidRequest, "%s is the metadata log; no topic can have its name", name)
+		return kafka.Refuse(kafka.InvalidRequest, "Creation of internal topic %s is prohibited. It is the metadata log", name)
 	}
 	if err := CheckTopicName(name); err != nil {
 		return err
 	}
 	if _, exists := im.Topic(name); exists {
-		return kafka.Refuse(kafka.TopicAlreadyExists, "there is a topic %s already", name)
+		return kafka.Refuse(kafka.TopicAlreadyExists, "Topic '%s' already exists.", name)
 	}
 	if other, collides := im.collidingTopic(name); collides {
-		return kafka.Refuse(kafka.InvalidTopicException, "topic name %s collides with that of topic %s: '.' and '_' count as equal", name, other)
+		return kafka.Refuse(kafka.InvalidTopicException, "Topic '%s' collides with existing topic: %s. In names, '.' and '_' count as equal", name, other)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func newTopicConfigs(t NewTopic, env Env) ([]ConfigValue, error) {
 	var configs []ConfigValue
 	for _, c := range t.Configs {
 		if c.Value == nil {
-			return nil, kafka.Refuse(kafka.InvalidConfig, "configuration %s of a new topic cannot be null", c.Name)
+			return nil, kafka.Refuse(kafka.InvalidConfig, "Null value not supported for topic configs: %s", c.Name)
 		}
 		if err := checkValueLength(*c.Value); err != nil {
 			return nil, err
@@ -152,9 +152,9 @@ func newTopicAssignment(im *Image, t NewTopic, env Env) ([][]kafka.NodeID, error
 	}
 	switch {
 	case t.ReplicationFactor < -1 || t.ReplicationFactor == 0:
-		return nil, kafka.Refuse(kafka.InvalidReplicationFactor, "a replication factor is 1 or more, or -1 for the default")
+		return nil, kafka.Refuse(kafka.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
 	case t.Partitions < -1 || t.Partitions == 0:
-		return nil, kafka.Refuse(kafka.InvalidPartitions, "a partition count is 1 or more, or -1 for the default")
+		return nil, kafka.Refuse(kafka.InvalidPartitions, "Number of partitions was set to an invalid non-positive value. It is 1 or more, or -1 for the default")
 	}
 	partitions, factor := t.Partitions, t.ReplicationFactor
 	if partitions == -1 {

@@ -7,8 +7,8 @@ import (
 
 // What a client is told of a topic that is not there.
 const (
-	noSuchTopic   = "there is no such topic"
-	noSuchTopicID = "there is no topic with that id"
+	noSuchTopic   = "This server does not host this topic-partition."
+	noSuchTopicID = "This server does not host this topic ID."
 )
 
 // DecideDeleteTopics judges each name and id by itself; a repeated one is refused once and deletes nothing.

@@ -50,9 +50,9 @@ func growTopic(im *Image, g TopicGrowth, env Env) ([]Entry, error) {
 	have := len(t.Partitions)
 	switch {
 	case int(g.Count) == have:
-		return nil, kafka.Refuse(kafka.InvalidPartitions, "topic %s has %d partitions already; %d are no more", g.Name, have, g.Count)
+		return nil, kafka.Refuse(kafka.InvalidPartitions, "Topic already has %d partition(s).", have)
 	case int(g.Count) < have:
-		return nil, kafka.Refuse(kafka.InvalidPartitions, "topic %s has %d partitions and cannot shrink to %d", g.Name, have, g.Count)
+		return nil, kafka.Refuse(kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", g.Name, have, g.Count)
 	}
 	rows, err := growthAssignment(im, t, g, env)
 	if err != nil {

@@ -23,13 +23,13 @@ const (
 func CheckTopicName(name string) error {
 	switch {
 	case name == "":
-		return kafka.Refuse(kafka.InvalidTopicException, "a topic needs a name")
+		return kafka.Refuse(kafka.InvalidTopicException, "Topic name is invalid: the empty string is not allowed")
 	case name == "." || name == "..":
-		return kafka.Refuse(kafka.InvalidTopicException, "no topic can be called %s", name)
+		return kafka.Refuse(kafka.InvalidTopicException, "Topic name is invalid: '%s' is not allowed", name)
 	case len(name) > nameBytesMax:
-		return kafka.Refuse(kafka.InvalidTopicException, "a topic's name has at most %d characters, this one has %d", nameBytesMax, len(name))
+		return kafka.Refuse(kafka.InvalidTopicException, "Topic name is invalid: it has %d characters, %d are allowed", len(name), nameBytesMax)
 	case strings.ContainsFunc(name, func(r rune) bool { return !nameRune(r) }):
-		return kafka.Refuse(kafka.InvalidTopicException, "topic name %q: only letters, digits, '.', '_' and '-' are allowed", name)
+		return kafka.Refuse(kafka.InvalidTopicException, "Topic name is invalid: %q has characters other than ASCII alphanumerics, '.', '_' and '-'", name)
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ func place(im *Image, partitions, factor int, random *rand.Rand) ([][]kafka.Node
 	switch {
 	case len(ring) < factor:
 		return nil, kafka.Refuse(kafka.InvalidReplicationFactor,
-			"a replication factor of %d needs as many brokers that take replicas; there are %d", factor, len(ring))
+			"Unable to replicate the partition %d time(s): each replica needs a broker of its own that takes replicas, and there are %d", factor, len(ring))
 	case len(living) == 0:
 		return nil, kafka.Refuse(kafka.InvalidReplicationFactor, "no broker is alive to take a partition")
 	}
