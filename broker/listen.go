@@ -48,7 +48,10 @@ func (n *Node) listen() error {
 
 // listenError says what to do about an address that can't be had, which a setting names.
 func listenError(address, setting string, err error) error {
+	var lookup *net.DNSError
 	switch {
+	case errors.As(err, &lookup):
+		return fmt.Errorf("listen on %s: there is no host %s; name an address of this machine, or 0.0.0.0 for all (%s)", address, lookup.Name, setting)
 	case errors.Is(err, syscall.EADDRINUSE):
 		return fmt.Errorf("port in use: something listens on %s already; stop it, or choose another address (%s)", address, setting)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):

@@ -86,12 +86,12 @@ func TestStartsThatAreRefused(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			return attempt{watched: parent, args: []string{"--data", a + "," + b}, says: []string{a, b, "cluster"}}
+			return attempt{watched: parent, args: []string{"--override", "log.dirs=" + a + "," + b}, says: []string{a, b, "cluster"}}
 		},
 		"a new directory beside a formatted one": func(t *testing.T) attempt {
 			dir := formatted(t)
 			blank := filepath.Join(filepath.Dir(dir), "blank")
-			return attempt{watched: filepath.Dir(dir), args: []string{"--data", dir + "," + blank}, says: []string{blank, "not formatted", "mounted"}}
+			return attempt{watched: filepath.Dir(dir), args: []string{"--override", "log.dirs=" + dir + "," + blank}, says: []string{blank, "not formatted", "mounted"}}
 		},
 		"a port in use": func(t *testing.T) attempt {
 			dir := formatted(t)

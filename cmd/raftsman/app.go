@@ -26,6 +26,7 @@ const (
 // app is the world as the commands see it: where they read and write, what they know of the terminal, and how they reach a
 // broker. main gives them the process's own, tests give them buffers. Commands touch nothing of the process but through it.
 type app struct {
+	name   string // the command as it was typed
 	in     io.Reader
 	out    io.Writer // results
 	err    io.Writer // everything said about the work: progress, notes, errors
@@ -50,6 +51,7 @@ type terminal struct {
 // newApp returns the app of this process.
 func newApp() *app {
 	a := &app{
+		name:   os.Args[0],
 		in:     os.Stdin,
 		out:    os.Stdout,
 		err:    os.Stderr,

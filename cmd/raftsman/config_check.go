@@ -1,9 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,12 +42,30 @@ is an error here. Keys that Kafka has and that have no effect on this broker are
 func (a *app) checkConfig(file string) error {
 	result := checked{File: file, Errors: []string{}, WithoutEffect: []string{}}
 	parsed, warnings, err := a.readConfig([]string{file}, serveFlags{})
+	type finding struct{ origin, text string }
+	var findings []finding
 	for _, w := range warnings {
-		result.Errors = append(result.Errors, w.String())
+		findings = append(findings, finding{w.Origin, w.String()})
 	}
-	if err != nil {
-		result.Errors = append(result.Errors, unjoin(err)...)
-	} else {
+	for _, one := range unjoin(err) {
+		f, _ := errors.AsType[*config.Fault](one)
+		if f == nil {
+			f = &config.Fault{}
+		}
+		findings = append(findings, finding{f.Origin, one.Error()})
+	}
+	// A person mends a file from its top to its end; what is not in it comes last.
+	line := func(f finding) int {
+		if n, err := strconv.Atoi(strings.TrimPrefix(f.origin, file+": line ")); err == nil {
+			return n
+		}
+		return math.MaxInt
+	}
+	slices.SortStableFunc(findings, func(x, y finding) int { return cmp.Compare(line(x), line(y)) })
+	for _, f := range findings {
+		result.Errors = append(result.Errors, strings.TrimPrefix(f.text, file+": "))
+	}
+	if err == nil {
 		for _, key := range parsed.WithoutEffect() {
 			result.WithoutEffect = append(result.WithoutEffect, key.Name)
 		}
@@ -68,17 +91,20 @@ func (a *app) checkConfig(file string) error {
 	return nil
 }
 
-// unjoin returns the texts of the errors that errors.Join put together.
-func unjoin(err error) []string {
+// unjoin returns the errors that errors.Join put together.
+func unjoin(err error) []error {
+	if err == nil {
+		return nil
+	}
 	var joined interface{ Unwrap() []error }
 	if !errors.As(err, &joined) {
-		return []string{err.Error()}
+		return []error{err}
 	}
-	var texts []string
+	var several []error
 	for _, one := range joined.Unwrap() {
-		texts = append(texts, unjoin(one)...)
+		several = append(several, unjoin(one)...)
 	}
-	return texts
+	return several
 }
 
 func configExportCommand(a *app) *cobra.Command {

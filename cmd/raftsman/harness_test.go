@@ -48,7 +48,7 @@ type session struct {
 func newSession() *session {
 	s := &session{env: map[string]string{}}
 	s.app = &app{
-		in: strings.NewReader(""), out: &s.out, err: &s.err,
+		name: "raftsman", in: strings.NewReader(""), out: &s.out, err: &s.err,
 		getenv: func(name string) string { return s.env[name] },
 		now:    func() time.Time { return testNow },
 		dial:   kgo.NewClient,

@@ -71,9 +71,10 @@ SIGTERM, SIGINT and SIGHUP stop it in order, within 5 seconds; another signal ha
 
 // readConfig reads the file that args name, the environment and the flags.
 func (a *app) readConfig(args []string, flags serveFlags) (*config.Broker, []config.Warning, error) {
-	properties := ""
+	file, properties := "", ""
 	if len(args) == 1 {
-		content, err := os.ReadFile(args[0])
+		file = args[0]
+		content, err := os.ReadFile(file)
 		if err != nil {
 			return nil, nil, fmt.Errorf("read configuration: %w", err)
 		}
@@ -94,7 +95,36 @@ func (a *app) readConfig(args []string, flags serveFlags) (*config.Broker, []con
 		}
 		overrides = append(overrides, "listeners="+listeners)
 	}
-	return config.Parse(properties, overrides, a.environ())
+	parsed, warnings, err := config.ParseFile(file, properties, overrides, a.environ())
+	return parsed, warnings, commandLineFaults(err, flags)
+}
+
+// commandLineFaults tells faults of a command line by the flag that was typed. Where the file and the environment are without
+// fault, the command line is what is wrong.
+func commandLineFaults(err error, flags serveFlags) error {
+	faults := unjoin(err)
+	texts, elsewhere := make([]error, 0, len(faults)), false
+	for _, one := range faults {
+		f, ok := errors.AsType[*config.Fault](one)
+		switch {
+		case !ok || f.Origin != config.OriginOverride && f.Name != config.OriginOverride:
+			elsewhere = true
+			texts = append(texts, one)
+		case f.Name == "listeners" && len(flags.listen) > 0:
+			texts = append(texts, fmt.Errorf("--listen %s: %s", strings.TrimPrefix(f.Value, "PLAINTEXT://"), f.Reason))
+		case f.Name == "log.dirs" && flags.data != "":
+			texts = append(texts, fmt.Errorf("--data %s: %s", flags.data, f.Reason))
+		case f.Name == config.OriginOverride:
+			texts = append(texts, fmt.Errorf("--override %s: %s", f.Value, f.Reason))
+		default:
+			f.Origin = ""
+			texts = append(texts, fmt.Errorf("--override %w", f))
+		}
+	}
+	if err = errors.Join(texts...); err == nil || elsewhere {
+		return err
+	}
+	return usagef("%w", err)
 }
 
 // environ returns the process's variables that configure a broker.
@@ -232,13 +262,13 @@ func (a *app) greet(node *broker.Node) {
 	if _, port, err := net.SplitHostPort(address); err != nil || port != "9092" || !strings.HasPrefix(address, "127.0.0.1:") && !strings.HasPrefix(address, "localhost:") {
 		export = "  export RAFTSMAN_BOOTSTRAP=" + address + "\n" // the commands look at localhost:9092 by themselves
 	}
-	fmt.Fprintf(a.out, `Raftsman serves Kafka's protocol on %s, data in %s%s.
+	fmt.Fprintf(a.out, `Raftsman serves Kafka's protocol on %[1]s, data in %[2]s%[3]s.
 
-  bootstrap.servers=%s
-%s  raftsman topic create hello && echo hi | raftsman produce hello && raftsman consume hello --exit
+  bootstrap.servers=%[1]s
+%[4]s  %[5]s topic create hello && echo hi | %[5]s produce hello && %[5]s consume hello --exit
 
 Press Ctrl+C to stop.
-`, address, strings.Join(node.LogDirs(), ", "), fresh, address, export)
+`, address, strings.Join(node.LogDirs(), ", "), fresh, export, a.name)
 }
 
 func newLog(w io.Writer, format string, level slog.Leveler) (*slog.Logger, error) {

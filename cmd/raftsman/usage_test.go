@@ -20,7 +20,8 @@ func TestWrongCommandLinesExitWithTwo(t *testing.T) {
 		"consume", "consume t --from middle", "consume t --since soon", "consume t --from 1 --since 1m", "consume t -e --until end",
 		"consume t -g g -p 1", "consume t -n 0", "consume t -f %q", "consume t -f %v -o json", "consume t --isolation none",
 		"consume t --instance i", "consume t --until 2999-01-01",
-		"serve --data com,ma", "config export --data com,ma",
+		"serve --data com,ma", "config export --data com,ma", "serve --listen :99999", "serve --listen here", "serve --override num.partitions=x",
+		"serve --override x", "serve --override raftsman.durabilty=os",
 		"group describe", "group reset g", "group reset g --to-earliest --to-latest", "group reset g --to-offset -1", "group reset g --to-latest -t a:x",
 		"group reset g --to-datetime never", "group delete g",
 		"config get topic", "config get user u", "config get broker x", "config set topic t nonsense", "config unset topic t",
@@ -56,6 +57,46 @@ func TestNearMissesAreNamed(t *testing.T) {
 	s.run("topic", "lst")
 	if got, want := s.err.String(), "raftsman: there is no `raftsman topic lst`: did you mean `raftsman topic list`?\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestFaultsOfTheCommandLineNameTheFlag, whatever key it stands for.
+func TestFaultsOfTheCommandLineNameTheFlag(t *testing.T) {
+	for line, want := range map[string]string{
+		"serve --listen :99999":                         `--listen :99999: port "99999" must be a number from 0 to 65535`,
+		"serve --override num.partitions=0":             "--override num.partitions=0: must be at least 1",
+		"serve --override nonsense":                     "--override nonsense: must be key=value",
+		"serve --override raftsman.durabilty=os":        "--override unknown key raftsman.durabilty; did you mean raftsman.durability?",
+		"serve --data com,ma":                           "--data com,ma: it takes one path",
+		"serve --override authorizer.class.name=a.B":    "--override authorizer.class.name=a.B: access rules are not enforced yet",
+		"serve --override listeners=SSL://localhost:93": "--override listeners=SSL://localhost:93: listeners of protocol SSL are not served yet",
+	} {
+		s := newSession()
+		if code := s.run(strings.Fields(line)...); code != exitUsage || !strings.HasPrefix(s.err.String(), "raftsman: "+want) {
+			t.Errorf("`%s` ends with %d and says %q, want %d and %q", line, code, s.err.String(), exitUsage, want)
+		}
+	}
+}
+
+// TestCheckGoesThroughTheFileFromTopToEnd: warnings and errors together, as a person mends them.
+func TestCheckGoesThroughTheFileFromTopToEnd(t *testing.T) {
+	file := t.TempDir() + "/my.properties"
+	writeFile(t, file, "num.partitions=0\nzzz=1\n=5\nlog.retention.ms=abc\naaa=1\nbroker.id=2\nnode.id=3\n")
+	s := newSession()
+	if code := s.run("config", "check", file); code != exitFailure {
+		t.Errorf("ends with %d, want %d", code, exitFailure)
+	}
+	want := []string{
+		"line 1: num.partitions=0: must be at least 1", "line 2: unknown key zzz", `line 3: there is no key before "=5"`,
+		"line 4: log.retention.ms=abc: must be a whole number of 64 bits", "line 5: unknown key aaa", "line 6: broker.id=2: must equal node.id (3) or be left out",
+	}
+	if got, want := s.out.String(), file+": "+strings.Join(want, "\n"+file+": ")+"\n"; got != want {
+		t.Errorf("printed\n%s\nwant\n%s", got, want)
+	}
+	s = newSession()
+	s.run("serve", file)
+	if got, want := s.err.String(), "raftsman: "+file+": line 1: num.partitions=0"; !strings.HasPrefix(got, want) {
+		t.Errorf("serve says %q, want it to begin with %q", got, want)
 	}
 }
 
