@@ -34,13 +34,12 @@ func (k *Key) parse(text string) (value, error) {
 
 // wanted says which number a key takes, where text was none; other errors say it by themselves.
 func (k *Key) wanted(err error) error {
-	what, c := "", k.check
+	what, c := "must be a whole number", k.check
 	switch k.Type {
 	case Short, Int, Long:
-		what = "must be a whole number"
 	case Double:
 		what = "must be a number"
-	default:
+	case Boolean, String, List, Class, Password:
 		return err
 	}
 	most := map[Type]float64{Short: math.MaxInt16, Int: math.MaxInt32}[k.Type] // of longer ones nobody knows the end by heart
