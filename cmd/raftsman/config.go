@@ -220,7 +220,7 @@ func sourceName(source kmsg.ConfigSource) string {
 	case kmsg.ConfigSourceDynamicDefaultBrokerConfig:
 		return "all brokers"
 	case kmsg.ConfigSourceStaticBrokerConfig:
-		return "server.properties"
+		return "set at start" // file, environment or flags: the broker does not tell which
 	case kmsg.ConfigSourceDefaultConfig:
 		return "default"
 	}

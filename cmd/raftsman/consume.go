@@ -156,7 +156,7 @@ func (a *app) consume(ctx context.Context, o consumeOptions) error {
 		return err
 	}
 	if plan.beyond(o.from) {
-		a.note("offset %d lies beyond the end of every partition: reading begins at the end", o.from.offset)
+		a.note("offset %d lies beyond the end of %s: reading begins at the end", o.from.offset, plan.name())
 	}
 	run := newConsumeRun(a, o, plan)
 	if o.group == "" && run.finished() {

@@ -197,6 +197,21 @@ func (s spans) beyond(from startingPoint) bool {
 	return true
 }
 
+// name names the partitions, where it is one only.
+func (s spans) name() string {
+	name, count := "", 0
+	for _, topic := range sortedKeys(s) {
+		for _, partition := range sortedKeys(s[topic]) {
+			count++
+			name = fmt.Sprintf("%s partition %d, which is %d", topic, partition, s[topic][partition].end)
+		}
+	}
+	if count != 1 {
+		return "every partition that is read"
+	}
+	return name
+}
+
 // offsetsAt returns the offsets of the first records that are not older than a time; without a time it asks nothing.
 func offsetsAt(ctx context.Context, adm *kadm.Client, at time.Time, topics []string) (kadm.ListedOffsets, error) {
 	if at.IsZero() {

@@ -35,6 +35,9 @@ func groupListCommand(a *app) *cobra.Command {
 		Short:   "List the groups and their states",
 		Args:    wants(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := checkStates(states); err != nil {
+				return err
+			}
 			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
 				listed, err := adm.ListGroups(ctx, states...)
 				if err != nil {
@@ -47,18 +50,39 @@ func groupListCommand(a *app) *cobra.Command {
 				for _, g := range listed.Sorted() {
 					groups = append(groups, groupSummary{Group: g.Group, State: g.State, Type: g.GroupType, ProtocolType: g.ProtocolType, Coordinator: g.Coordinator})
 				}
-				return a.writeGroups(groups)
+				return a.writeGroups(groups, states)
 			})
 		},
 	}
-	c.Flags().StringSliceVar(&states, "state", nil, "only groups in these states: Stable, Empty, PreparingRebalance, CompletingRebalance, Dead")
+	c.Flags().StringSliceVar(&states, "state", nil, "only groups in these states: "+strings.Join(groupStates, ", "))
+	completeFlag(c, "state", groupStates...)
 	c.Flags().BoolVarP(&names, "names", "q", false, "names only, one a line")
 	return c
 }
 
-func (a *app) writeGroups(groups []groupSummary) error {
+// groupStates are the states that a group can be in, with those of the consumer protocol (KIP-848) last. To any other a broker
+// answers that no group is in it.
+var groupStates = []string{"Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead", "Assigning", "Reconciling"}
+
+// checkStates gives the states that were typed their spelling, and refuses those that do not exist.
+func checkStates(states []string) error {
+	for i, typed := range states {
+		at := slices.IndexFunc(groupStates, func(s string) bool { return strings.EqualFold(s, strings.TrimSpace(typed)) })
+		if at < 0 {
+			return usagef("--state %s is unknown: it is one of %s", typed, strings.Join(groupStates, ", "))
+		}
+		states[i] = groupStates[at]
+	}
+	return nil
+}
+
+func (a *app) writeGroups(groups []groupSummary, states []string) error {
 	if a.json() {
 		return a.writeJSON(groups)
+	}
+	if len(groups) == 0 && len(states) > 0 {
+		a.note("no group is %s: without --state all are listed", strings.Join(states, " or "))
+		return nil
 	}
 	if len(groups) == 0 {
 		a.note("there are no groups: `raftsman consume TOPIC --group NAME` makes one")

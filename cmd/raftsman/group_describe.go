@@ -69,7 +69,7 @@ func (v *groupView) write(w io.Writer, p paint, width int) error {
 	if v.Assignor != "" {
 		head = append(head, ", assignor "+printable(v.Assignor))
 	}
-	head = append(head, fmt.Sprintf(", coordinator %d, %s, lag %s\n", v.Coordinator, plural(int64(len(v.Members)), "member"), formatCount(v.Lag)))
+	head = append(head, fmt.Sprintf(", coordinator %d, %s, %s\n", v.Coordinator, plural(int64(len(v.Members)), "member"), v.lagText()))
 	if _, err := io.WriteString(w, strings.Join(head, "")); err != nil {
 		return err
 	}
@@ -87,6 +87,22 @@ func (v *groupView) write(w io.Writer, p paint, width int) error {
 		}
 	}
 	return nil
+}
+
+// lagText says how far the group is behind, where that can be known.
+func (v *groupView) lagText() string {
+	committed, known := false, false
+	for _, p := range v.Partitions {
+		committed = committed || p.Committed >= 0
+		known = known || p.Lag >= 0
+	}
+	switch {
+	case known:
+		return "lag " + formatCount(v.Lag)
+	case committed:
+		return "lag unknown"
+	}
+	return "nothing committed"
 }
 
 func (v *groupView) partitionTable() *table {

@@ -150,9 +150,18 @@ type movedOffset struct {
 	Start     int64  `json:"start"`
 	End       int64  `json:"end"`
 	Lag       int64  `json:"lag"` // afterwards
+
+	asked int64 // what To would be if the partition went that far
 }
 
 func (a *app) resetGroup(ctx context.Context, adm *kadm.Client, group string, topics map[string][]int32, target resetTarget, execute bool) error {
+	busy, err := membersOf(ctx, adm, group)
+	if err != nil {
+		return err
+	}
+	if execute && busy != nil {
+		return busy
+	}
 	committed, err := adm.FetchOffsets(ctx, group)
 	if err != nil {
 		return refused("offsets of group "+group, err, "")
@@ -165,20 +174,16 @@ func (a *app) resetGroup(ctx context.Context, adm *kadm.Client, group string, to
 	if err != nil {
 		return err
 	}
-	busy, err := membersOf(ctx, adm, group)
-	if err != nil {
-		return err
-	}
 	if execute {
-		if busy != nil {
-			return busy
-		}
 		if err := commitMoves(ctx, adm, group, moves); err != nil {
 			return err
 		}
 	}
 	if err := a.writeMoves(group, moves, execute); err != nil {
 		return err
+	}
+	if target.kind == resetOffset || target.kind == resetShift {
+		a.noteCutShort(moves)
 	}
 	if !execute {
 		if busy != nil {
@@ -187,6 +192,18 @@ func (a *app) resetGroup(ctx context.Context, adm *kadm.Client, group string, to
 		a.note("this is a preview, nothing is changed: add --execute to do it")
 	}
 	return nil
+}
+
+// noteCutShort tells which offsets lie outside of their partitions, so that its start or end was taken.
+func (a *app) noteCutShort(moves []movedOffset) {
+	for _, m := range moves {
+		switch {
+		case m.asked > m.End:
+			a.note("%s partition %d: offset %d is beyond its end: %d is taken", m.Topic, m.Partition, m.asked, m.To)
+		case m.asked < m.Start:
+			a.note("%s partition %d: offset %d is before its start: %d is taken", m.Topic, m.Partition, m.asked, m.To)
+		}
+	}
 }
 
 // membersOf returns what to tell when a group has members: then nothing can be moved. A group that does not exist has none.
@@ -206,7 +223,7 @@ func membersOf(ctx context.Context, adm *kadm.Client, group string) (busy, err e
 	for _, m := range v.Members {
 		names = append(names, m.String())
 	}
-	return fmt.Errorf("group %s has %s (%s): stop them before its offsets can be moved", group, plural(int64(len(names)), "member"), shorten(strings.Join(names, ", "), 80)), nil
+	return fmt.Errorf("group %s is in use: it has %s (%s); stop them before its offsets can be moved", group, plural(int64(len(names)), "member"), shorten(strings.Join(names, ", "), 80)), nil
 }
 
 // resetPartitions settles which partitions are meant: all that the group has committed for, or what was named.
@@ -271,8 +288,8 @@ func planReset(ctx context.Context, adm *kadm.Client, committed kadm.OffsetRespo
 			if o, ok := committed.Lookup(t.Topic, partition); ok && o.Err == nil {
 				m.From = o.At
 			}
-			m.To = target.apply(m, listed(atTime, t.Topic, partition))
-			m.To = max(m.Start, min(m.To, m.End))
+			m.asked = target.apply(m, listed(atTime, t.Topic, partition))
+			m.To = max(m.Start, min(m.asked, m.End))
 			m.Lag = m.End - m.To
 			moves = append(moves, m)
 		}

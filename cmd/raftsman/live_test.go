@@ -154,8 +154,15 @@ func TestMembersShareAndTakeOver(t *testing.T) {
 		text := d.out.String()
 		return strings.Contains(text, "state Stable") && strings.Contains(text, "3 members") && strings.Contains(text, "has no partition")
 	})
-	if got := newLiveSession(bootstrap); got.run("group", "reset", group, "--to-latest", "-t", topic, "--execute") != exitFailure || !strings.Contains(got.err.String(), "has 3 members") {
+	if got := newLiveSession(bootstrap); got.run("group", "reset", group, "--to-latest", "-t", topic, "--execute") != exitFailure || !strings.Contains(got.err.String(), "is in use: it has 3 members") {
 		t.Errorf("moving the offsets of a group with members was not refused by name: %s", got.err.String())
+	}
+	d := newLiveSession(bootstrap)
+	if d.run("group", "describe", group); !strings.Contains(d.out.String(), "3 members, nothing committed") {
+		t.Errorf("before anything is committed, group describe prints %s", d.out.String())
+	}
+	if got := newLiveSession(bootstrap); got.run("group", "reset", group, "--to-earliest", "--execute") != exitFailure || !strings.Contains(got.err.String(), "is in use") {
+		t.Errorf("a group in use that has committed nothing is said to have committed nothing only: %s", got.err.String())
 	}
 	for _, m := range members[1:] {
 		m.interrupt()

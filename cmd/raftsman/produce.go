@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // produceOptions is the command line of `produce`.
@@ -171,7 +172,8 @@ func (a *app) produce(ctx context.Context, o produceOptions) error {
 		return err
 	}
 	defer cl.Close()
-	if err := a.checkPartition(ctx, cl, o); err != nil {
+	exists, err := a.findTarget(ctx, cl, o)
+	if err != nil {
 		return err
 	}
 	if source.typed {
@@ -179,6 +181,9 @@ func (a *app) produce(ctx context.Context, o produceOptions) error {
 	}
 
 	run := newProduceRun(o, a.timeout, a.now)
+	if !exists {
+		run.prepare = func(ctx context.Context) error { return a.createTarget(ctx, cl, o) }
+	}
 	var shown *progress
 	if !source.typed {
 		shown = a.startProgress(run.progress)
@@ -194,20 +199,54 @@ func (a *app) produce(ctx context.Context, o produceOptions) error {
 	return err
 }
 
-func (a *app) checkPartition(ctx context.Context, cl *kgo.Client, o produceOptions) error {
-	if o.partition < 0 {
-		return nil
-	}
+// findTarget tells whether the topic exists; an error is that it does not have the partition.
+func (a *app) findTarget(ctx context.Context, cl *kgo.Client, o produceOptions) (exists bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	topics, err := kadm.NewClient(cl).ListTopicsWithInternal(ctx, o.topic)
 	if err != nil {
-		return err
+		return false, err
 	}
-	if topic := topics[o.topic]; topic.Err == nil && int(o.partition) >= len(topic.Partitions) {
+	topic, told := topics[o.topic]
+	if !told || errors.Is(topic.Err, kerr.UnknownTopicOrPartition) {
+		return false, nil
+	}
+	return true, o.checkPartition(topic)
+}
+
+func (o *produceOptions) checkPartition(topic kadm.TopicDetail) error {
+	if topic.Err == nil && int(o.partition) >= len(topic.Partitions) {
 		return fmt.Errorf("%s has no partition %d: it has 0 to %d, `raftsman topic grow` adds more", o.topic, o.partition, len(topic.Partitions)-1)
 	}
 	return nil
+}
+
+// createTarget has the brokers create the topic, if they do so on first use, and says that they did: its name may be mistyped.
+func (a *app) createTarget(ctx context.Context, cl *kgo.Client, o produceOptions) error {
+	ctx, cancel := context.WithTimeout(ctx, min(a.timeout, settlePatience))
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	req.AllowAutoTopicCreation = true
+	asked := kmsg.NewMetadataRequestTopic()
+	asked.Topic = kmsg.StringPtr(o.topic)
+	req.Topics = append(req.Topics, asked)
+	if _, err := req.RequestWith(ctx, cl); err != nil {
+		return err
+	}
+	adm := kadm.NewClient(cl)
+	settle(ctx, adm, []string{o.topic}, led)
+	topics, err := adm.ListTopicsWithInternal(ctx, o.topic)
+	topic, told := topics[o.topic]
+	switch {
+	case err == nil && !told, errors.Is(topic.Err, kerr.UnknownTopicOrPartition), errors.Is(err, context.DeadlineExceeded):
+		return unknownTopic(o.topic, kerr.UnknownTopicOrPartition)
+	case err != nil:
+		return err
+	case topic.Err != nil:
+		return nil // the client says why
+	}
+	a.note("created topic %s with %s", o.topic, plural(int64(len(topic.Partitions)), "partition"))
+	return o.checkPartition(topic)
 }
 
 // produceRun counts what became of the records of one command.
@@ -216,6 +255,7 @@ type produceRun struct {
 	patience time.Duration // for an acknowledgement, since the one before
 	now      func() time.Time
 	start    time.Time
+	prepare  func(context.Context) error // before the first record; nil: nothing is to be prepared
 
 	mu         sync.Mutex // guards what follows: the client acknowledges from its own goroutines
 	given      int64
@@ -272,6 +312,12 @@ func (r *produceRun) read(reading, sending context.Context, cl *kgo.Client, sour
 		record, err := source.next(reading)
 		if err != nil {
 			return err
+		}
+		if r.prepare != nil {
+			if err := r.prepare(reading); err != nil {
+				return err
+			}
+			r.prepare = nil
 		}
 		record.Partition = max(0, r.o.partition)
 		r.give()

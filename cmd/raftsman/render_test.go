@@ -144,7 +144,7 @@ func TestGroupForms(t *testing.T) {
 		return a.writeGroups([]groupSummary{
 			{Group: "billing", State: "Stable", Type: "classic", ProtocolType: "consumer", Coordinator: 1},
 			{Group: "old", State: "Empty", Type: "consumer", ProtocolType: "consumer", Coordinator: 2},
-		})
+		}, nil)
 	}))
 	golden(t, "group_reset", rendered(t, func(a *app) error {
 		return a.writeMoves("billing", []movedOffset{

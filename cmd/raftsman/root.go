@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // newRoot returns the command tree. A new subcommand is one more line here.
@@ -34,6 +36,9 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong.`,
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if text := wrongValue(err); text != "" {
+			return usagef("%s: see `%s --help`", text, c.CommandPath())
+		}
 		return usagef("%w: see `%s --help`", err, c.CommandPath())
 	})
 
@@ -60,7 +65,54 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong.`,
 		versionCommand(a),
 	)
 	completeFlag(root, "output", "table", "json")
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "help" {
+			c.Run, c.RunE = nil, helpOf
+		}
+	}
 	return root
+}
+
+// helpOf shows the help of the command that args name, or says that there is none.
+func helpOf(c *cobra.Command, args []string) error {
+	of, rest, err := c.Root().Find(args)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	if len(rest) > 0 && of.HasSubCommands() {
+		return noSuchCommand(of, rest)
+	}
+	of.InitDefaultHelpFlag()
+	return of.Help()
+}
+
+// wrongValue says what a flag takes whose value could not be read, or "" for other errors.
+func wrongValue(err error) string {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return ""
+	}
+	flag := invalid.GetFlag()
+	name := "--" + flag.Name
+	if flag.Shorthand != "" {
+		name = "-" + flag.Shorthand
+	}
+	what := ""
+	switch flag.Value.Type() {
+	case "int16", "int32", "int64", "int", "int32Slice":
+		what = "is no whole number"
+		if errors.Is(err, strconv.ErrRange) {
+			what = "is too large a number"
+		}
+	case "duration":
+		what = "is no time: give 500ms, 30s or 5m, say"
+	case "bool":
+		what = "is neither true nor false"
+	default:
+		return ""
+	}
+	return fmt.Sprintf("%s %s %s", name, invalid.GetValue(), what)
 }
 
 func (a *app) checkFlags() error {

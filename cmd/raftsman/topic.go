@@ -207,6 +207,9 @@ func topicGrowCommand(a *app) *cobra.Command {
 from then on: consumers that rely on the order per key see old and new ones in different partitions.`,
 		Args: wants(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if partitions < 1 && c.Flags().Changed("partitions") {
+				return usagef("-p %d cannot be: give how many partitions %s has to have in all", partitions, args[0])
+			}
 			if partitions < 1 {
 				return usagef("how many partitions %s has to have is missing: add -p TOTAL", args[0])
 			}

@@ -52,6 +52,26 @@ func TestHelpIsThereForEveryCommand(t *testing.T) {
 	}
 }
 
+// TestValuesOfFlagsAreToldInWords, not in those of the library that reads them.
+func TestValuesOfFlagsAreToldInWords(t *testing.T) {
+	for line, want := range map[string]string{
+		"topic create x -p foo":         "-p foo is no whole number: see `raftsman topic create --help`",
+		"topic create x -p 99999999999": "-p 99999999999 is too large a number: see `raftsman topic create --help`",
+		"topic list --timeout foo":      "--timeout foo is no time: give 500ms, 30s or 5m, say: see `raftsman topic list --help`",
+		"topic list --no-color=maybe":   "--no-color maybe is neither true nor false: see `raftsman topic list --help`",
+		"consume t -p 1,x":              "-p 1,x is no whole number: see `raftsman consume --help`",
+		"topic grow x -p 0":             "-p 0 cannot be: give how many partitions x has to have in all",
+		"group list --state foo":        "--state foo is unknown: it is one of Stable, Empty, PreparingRebalance, CompletingRebalance, Dead, Assigning, Reconciling",
+		"help topics":                   "there is no `raftsman topics`: did you mean `raftsman topic`?",
+		"help topic lst":                "there is no `raftsman topic lst`: did you mean `raftsman topic list`?",
+	} {
+		s := newSession()
+		if code := s.run(strings.Fields(line)...); code != exitUsage || s.err.String() != "raftsman: "+want+"\n" {
+			t.Errorf("`%s` ends with %d and says %q, want %d and %q", line, code, s.err.String(), exitUsage, want)
+		}
+	}
+}
+
 func TestNearMissesAreNamed(t *testing.T) {
 	s := newSession()
 	s.run("topic", "lst")
