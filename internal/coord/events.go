@@ -28,14 +28,14 @@ func (s *shard) report() {
 	}
 }
 
-// sayings is how events are logged.
+// sayings is how events are logged: a line for each member that comes or goes, and what follows from that for who looks closer.
 var sayings = [...]struct {
 	level slog.Level
 	text  string
 }{
-	group.Rebalancing:   {slog.LevelInfo, "group rebalances"},
-	group.NewGeneration: {slog.LevelInfo, "group has a new generation"},
-	group.NowEmpty:      {slog.LevelInfo, "group is empty"},
+	group.Rebalancing:   {slog.LevelDebug, "group rebalances"},
+	group.NewGeneration: {slog.LevelDebug, "group has a new generation"},
+	group.NowEmpty:      {slog.LevelDebug, "group is empty"},
 	group.MemberJoined:  {slog.LevelInfo, "member joined group"},
 	group.MemberLeft:    {slog.LevelInfo, "member left group"},
 	group.MemberExpired: {slog.LevelInfo, "member was removed from group: its session ended"},
