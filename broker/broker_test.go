@@ -33,8 +33,9 @@ func TestStartRefuses(t *testing.T) {
 		properties map[string]string
 		want       string
 	}{
-		"a directory of something else": {map[string]string{"log.dirs": foreign}, "nothing was touched"},
-		"only one of the roles":         {map[string]string{"process.roles": "broker", "controller.quorum.bootstrap.servers": "other:9093"}, "process.roles"},
+		"a directory of something else":  {map[string]string{"log.dirs": foreign}, "nothing was touched"},
+		"a directory that can't be made": {map[string]string{"log.dirs": "/proc/raftsman"}, "--data DIR"},
+		"only one of the roles":          {map[string]string{"process.roles": "broker", "controller.quorum.bootstrap.servers": "other:9093"}, "process.roles"},
 		"a blank directory in a larger quorum": {
 			map[string]string{"log.dirs": filepath.Join(t.TempDir(), "new"), "controller.quorum.voters": "1@localhost:9093,2@other:9093"},
 			"clusters of one node",

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"net"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/config"
@@ -23,5 +24,14 @@ func TestConnectionsLeaveFilesToTheDisk(t *testing.T) {
 		if got := connectionLimits(b).Connections; got != most {
 			t.Errorf("max.connections=%s: %d connections, want %d", setting, got, most)
 		}
+	}
+}
+
+// TestAHostThatDoesNotExistIsNamed, with what to name instead.
+func TestAHostThatDoesNotExistIsNamed(t *testing.T) {
+	err := listenError("nohost.invalid:1", "--listen HOST:PORT", &net.OpError{Op: "listen", Err: &net.DNSError{Err: "no such host", Name: "nohost.invalid", Server: "192.0.2.1:53"}})
+	want := "listen on nohost.invalid:1: there is no host nohost.invalid; name an address of this machine, or 0.0.0.0 for all (--listen HOST:PORT)"
+	if err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
 	}
 }

@@ -98,19 +98,15 @@ func wrongValue(err error) string {
 	if flag.Shorthand != "" {
 		name = "-" + flag.Shorthand
 	}
-	what := ""
-	switch flag.Value.Type() {
-	case "int16", "int32", "int64", "int", "int32Slice":
-		what = "is no whole number"
-		if errors.Is(err, strconv.ErrRange) {
-			what = "is too large a number"
-		}
-	case "duration":
-		what = "is no time: give 500ms, 30s or 5m, say"
-	case "bool":
-		what = "is neither true nor false"
-	default:
+	what, known := map[string]string{
+		"int16": "is no whole number", "int32": "is no whole number", "int64": "is no whole number", "int32Slice": "is no whole number",
+		"duration": "is no time: give 500ms, 30s or 5m, say", "bool": "is neither true nor false",
+	}[flag.Value.Type()]
+	if !known {
 		return ""
+	}
+	if errors.Is(err, strconv.ErrRange) {
+		what = "is too large a number"
 	}
 	return fmt.Sprintf("%s %s %s", name, invalid.GetValue(), what)
 }
