@@ -116,6 +116,8 @@ func commandLineFaults(err error, flags serveFlags) error {
 			texts = append(texts, fmt.Errorf("--data %s: %s", flags.data, f.Reason))
 		case f.Name == config.OriginOverride:
 			texts = append(texts, fmt.Errorf("--override %s: %s", f.Value, f.Reason))
+		case f.Name == "":
+			texts = append(texts, fmt.Errorf("--override: %s", f.Reason))
 		default:
 			f.Origin = ""
 			texts = append(texts, fmt.Errorf("--override %w", f))

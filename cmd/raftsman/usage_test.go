@@ -86,7 +86,7 @@ func TestFaultsOfTheCommandLineNameTheFlag(t *testing.T) {
 		"serve --listen :99999":                         `--listen :99999: port "99999" must be a number from 0 to 65535`,
 		"serve --override num.partitions=0":             "--override num.partitions=0: must be at least 1",
 		"serve --override nonsense":                     "--override nonsense: must be key=value",
-		"serve --override raftsman.durabilty=os":        "--override unknown key raftsman.durabilty; did you mean raftsman.durability?",
+		"serve --override raftsman.durabilty=os":        "--override: unknown key raftsman.durabilty; did you mean raftsman.durability?",
 		"serve --data com,ma":                           "--data com,ma: it takes one path",
 		"serve --override authorizer.class.name=a.B":    "--override authorizer.class.name=a.B: access rules are not enforced yet",
 		"serve --override listeners=SSL://localhost:93": "--override listeners=SSL://localhost:93: listeners of protocol SSL are not served yet",
