@@ -257,7 +257,7 @@ func (r *reader) bytes(flexible bool) []byte {
 	return b
 }
 
-// present reads the mark before a nullable structure.
+// present reads the mark before a nullable structure that is not a tagged field: there, null is 0.
 func (r *reader) present() bool { return r.int8() >= 0 && r.fault == nil }
 
 // readArray reads an array whose elements take at least elementBytes each, so that a claimed count is refused when the

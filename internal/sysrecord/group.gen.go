@@ -252,10 +252,10 @@ func (v *ConsumerGroupMemberMetadataValue) AppendTo(dst []byte, version int16) [
 	dst = appendNullableString(dst, v.ServerAssignor, flexible)
 	if flexible {
 		var tags []Tag
-		if v.ClassicMemberMetadata != nil {
+		if true {
 			var body []byte
 			if v.ClassicMemberMetadata == nil {
-				body = append(body, 0xff)
+				body = append(body, 0)
 			} else {
 				body = v.ClassicMemberMetadata.AppendTo(append(body, 1), version)
 			}
@@ -283,7 +283,7 @@ func (v *ConsumerGroupMemberMetadataValue) read(r *reader, version int16) {
 		for tag := range r.tags(&v.Unknown) {
 			switch {
 			case tag == 0:
-				if r.present() {
+				if r.uvarint() > 0 {
 					v.ClassicMemberMetadata = &ConsumerGroupMemberMetadataValueClassicMemberMetadata{}
 					v.ClassicMemberMetadata.read(r, version)
 				} else {

@@ -212,6 +212,8 @@ func (e *emitter) isSet(f *field) string {
 	_, isScalar := scalars[elem]
 	text := f.defaultText()
 	switch {
+	case !isArray && !isScalar:
+		return "true" // Kafka takes a structure that is left out for an empty one, and writes null
 	case isArray && f.nullable && text == "null", elem == "bytes" && f.nullable && text == "null":
 		return name + " != nil"
 	case isArray && f.nullable:
@@ -220,8 +222,6 @@ func (e *emitter) isSet(f *field) string {
 		return fmt.Sprintf("len(%s) > 0", name)
 	case f.nullable && text == "null":
 		return name + " != nil"
-	case !isScalar:
-		return "true"
 	case f.nullable:
 		return fmt.Sprintf("%s == nil || *%s != %q", name, name, text)
 	case elem == "string":
@@ -254,6 +254,8 @@ func (e *emitter) writeField(f *field, dst string) string {
 			item, loop = fmt.Sprintf("%s = %s[i].AppendTo(%s, version)\n", dst, name, dst), "i"
 		}
 		return fmt.Sprintf("%s = appendCount(%s, len(%s), %s, flexible)\nfor %s := range %s {\n%s}\n", dst, dst, name, nilable, loop, name, item)
+	case !isScalar && f.nullable && !f.tagged.empty():
+		return fmt.Sprintf("if %s == nil {\n%s = append(%s, 0)\n} else {\n%s = %s.AppendTo(append(%s, 1), version)\n}\n", name, dst, dst, dst, name, dst)
 	case !isScalar && f.nullable:
 		return fmt.Sprintf("if %s == nil {\n%s = append(%s, 0xff)\n} else {\n%s = %s.AppendTo(append(%s, 1), version)\n}\n", name, dst, dst, dst, name, dst)
 	case !isScalar:
@@ -315,6 +317,8 @@ func (e *emitter) readField(f *field) string {
 			item = fmt.Sprintf("*item = %s\n", e.readScalar(elem, s, t))
 		}
 		return fmt.Sprintf("%s = readArray(r, flexible, %t, %d, func(item *%s) {\n%s})\n", name, f.nullable, max(1, e.minBytes(f, elem)), t, item)
+	case !isScalar && f.nullable && !f.tagged.empty():
+		return fmt.Sprintf("if r.uvarint() > 0 {\n%s = &%s{}\n%s.read(r, version)\n} else {\n%s = nil\n}\n", name, t, name, name)
 	case !isScalar && f.nullable:
 		return fmt.Sprintf("if r.present() {\n%s = &%s{}\n%s.read(r, version)\n} else {\n%s = nil\n}\n", name, t, name, name)
 	case !isScalar:
