@@ -146,7 +146,7 @@ func (a *app) deleteGroups(ctx context.Context, adm *kadm.Client, groups []strin
 	var failed failures
 	for _, r := range results.Sorted() {
 		if r.Err != nil {
-			failed = append(failed, refused("delete group "+r.Group, r.Err, ""))
+			failed = append(failed, refused("delete group "+r.Group, r.Err, r.ErrMessage))
 			continue
 		}
 		deleted = append(deleted, r.Group)

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/kafka"
 )
 
 // deleteGroups deletes groups without members, with all that they have committed.
@@ -32,10 +33,22 @@ func (a *API) deleteGroups(c call) {
 	}
 	for i, name := range names {
 		a.Coord.Do(name, &group.Delete{}, func(r group.Reply) {
-			resp.Groups[i] = kmsg.NewDeleteGroupsResponseGroup()
-			resp.Groups[i].Group, resp.Groups[i].ErrorCode = name, int16(r.(*group.DeleteReply).Code)
+			resp.Groups[i] = deletedGroup(c.Version, name, r.(*group.DeleteReply))
 			done()
 		})
 	}
 	done()
+}
+
+// deletedGroup answers for one group. GROUP_DELETION_FAILED and the reason came with version 3.
+func deletedGroup(version int16, name string, r *group.DeleteReply) kmsg.DeleteGroupsResponseGroup {
+	resp := kmsg.NewDeleteGroupsResponseGroup()
+	resp.Group, resp.ErrorCode = name, int16(r.Code)
+	switch {
+	case r.Code == kafka.GroupDeletionFailed && version < 3:
+		resp.ErrorCode = int16(kafka.UnsupportedVersion)
+	case r.Reason != "":
+		resp.ErrorMessage = &r.Reason
+	}
+	return resp
 }

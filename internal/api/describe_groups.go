@@ -49,7 +49,11 @@ func describedGroup(version int16, name string, r *group.DescribeReply, operatio
 	}
 	resp.State, resp.ProtocolType, resp.Protocol = r.State.String(), r.ProtocolType, r.Protocol
 	if !r.Found && version >= 6 {
-		_, resp.ErrorMessage = answerOf(kafka.Refuse(kafka.GroupIdNotFound, "Group %s not found.", name))
+		reason := "Group %s not found."
+		if r.NotClassic {
+			reason = "Group %s is not a classic group."
+		}
+		_, resp.ErrorMessage = answerOf(kafka.Refuse(kafka.GroupIdNotFound, reason, name))
 		resp.ErrorCode = int16(kafka.GroupIdNotFound)
 	}
 	resp.AuthorizedOperations = math.MinInt32

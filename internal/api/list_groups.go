@@ -10,9 +10,6 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
-// classicType is how ListGroups names the only kind of group that is served yet.
-const classicType = "classic"
-
 // listGroups lists the groups that this node answers for, of the states and types asked for, letters of any case.
 func (a *API) listGroups(c call) {
 	req := kmsg.NewPtrListGroupsRequest()
@@ -23,11 +20,11 @@ func (a *API) listGroups(c call) {
 		resp := kmsg.NewPtrListGroupsResponse()
 		resp.ErrorCode = int16(code)
 		for _, g := range groups {
-			if !wanted(req.StatesFilter, g.State.String()) || !wanted(req.TypesFilter, classicType) {
+			if !wanted(req.StatesFilter, g.State.String()) || !wanted(req.TypesFilter, g.Type.String()) {
 				continue
 			}
 			listed := kmsg.NewListGroupsResponseGroup()
-			listed.Group, listed.ProtocolType, listed.GroupState, listed.GroupType = g.Group, g.ProtocolType, g.State.String(), classicType
+			listed.Group, listed.ProtocolType, listed.GroupState, listed.GroupType = g.Group, g.ProtocolType, g.State.String(), g.Type.String()
 			resp.Groups = append(resp.Groups, listed)
 		}
 		c.answer(resp)

@@ -75,6 +75,12 @@ func namesAgain(topics []group.FetchTopic) bool {
 
 func (f *groupFetch) command(stable bool) *group.Fetch {
 	fetch := &group.Fetch{RequireStable: stable}
+	if f.req.MemberID != nil || f.req.MemberEpoch >= 0 {
+		fetch.Member = &group.FetchMember{Epoch: f.req.MemberEpoch}
+		if f.req.MemberID != nil {
+			fetch.Member.ID = *f.req.MemberID
+		}
+	}
 	if f.req.Topics == nil {
 		return fetch
 	}

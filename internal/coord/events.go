@@ -39,5 +39,7 @@ var sayings = [...]struct {
 	group.MemberJoined:  {slog.LevelInfo, "member joined group"},
 	group.MemberLeft:    {slog.LevelInfo, "member left group"},
 	group.MemberExpired: {slog.LevelInfo, "member was removed from group: its session ended"},
+	group.Converted:     {slog.LevelInfo, "group was of another type and had no members: it is a classic group now"},
+	group.JoinRefused:   {slog.LevelWarn, "a member of the classic protocol cannot join group"},
 	group.MemberSilent:  {slog.LevelInfo, "member was removed from group: it did not follow the rebalance in time"},
 }

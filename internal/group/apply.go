@@ -27,11 +27,7 @@ func (m *Machine) Apply(r Record) {
 	case *GroupRecord:
 		m.applyGroup(r)
 	case *ForeignRecord:
-		if r.Gone {
-			delete(m.foreign, r.Group)
-		} else {
-			m.foreign[r.Group] = true
-		}
+		m.applyForeign(r)
 	}
 }
 
@@ -104,7 +100,7 @@ func (m *Machine) dropOpen(key openKey) {
 func (m *Machine) applyGroup(r *GroupRecord) {
 	if r.Value != nil {
 		g := m.groupFor(r.Group)
-		g.durable = true
+		g.durable, g.foreign = true, nil
 		g.adopt(r.Value)
 		return
 	}
@@ -118,7 +114,12 @@ func (m *Machine) applyGroup(r *GroupRecord) {
 		g.forget(id)
 	}
 	g.sync.cancel()
-	if len(g.offsets) == 0 && len(g.unstable) == 0 {
+	m.forgetIfNothing(g)
+}
+
+// forgetIfNothing drops a group of which nothing is left: a group that has offsets stays.
+func (m *Machine) forgetIfNothing(g *group) {
+	if !g.durable && g.foreign == nil && len(g.offsets) == 0 && len(g.unstable) == 0 {
 		delete(m.groups, g.id)
 	}
 }

@@ -3,6 +3,7 @@ package group
 import (
 	"errors"
 
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
@@ -16,8 +17,11 @@ const (
 
 // AppendKey appends the record's key as it stands in __consumer_offsets.
 func AppendKey(dst []byte, r Record) []byte {
-	if r, ok := r.(*OffsetRecord); ok {
+	switch r := r.(type) {
+	case *OffsetRecord:
 		return sysrecord.AppendKey(dst, &sysrecord.OffsetCommitKey{Group: r.Group, Topic: r.Topic, Partition: r.Partition})
+	case *ForeignRecord:
+		return sysrecord.AppendKey(dst, foreignKey(r))
 	}
 	return sysrecord.AppendKey(dst, &sysrecord.GroupMetadataKey{Group: r.(*GroupRecord).Group})
 }
@@ -35,6 +39,31 @@ func AppendValue(dst []byte, r Record) ([]byte, bool) {
 		}
 	}
 	return dst, false
+}
+
+// foreignKey is the key of a record that the machine removes.
+func foreignKey(r *ForeignRecord) sysrecord.Record {
+	invariant.Check(r.Gone, "a record of %v group %q is not a tombstone", r.Type, r.Group)
+	switch r.Part {
+	case WholePart:
+		if r.Type == Streams {
+			return &sysrecord.StreamsGroupMetadataKey{GroupID: r.Group}
+		}
+		return &sysrecord.ConsumerGroupMetadataKey{GroupID: r.Group}
+	case TargetPart:
+		if r.Type == Streams {
+			return &sysrecord.StreamsGroupTargetAssignmentMetadataKey{GroupID: r.Group}
+		}
+		return &sysrecord.ConsumerGroupTargetAssignmentMetadataKey{GroupID: r.Group}
+	case PartitionsPart:
+		return &sysrecord.ConsumerGroupPartitionMetadataKey{GroupID: r.Group}
+	case RegexPart:
+		return &sysrecord.ConsumerGroupRegularExpressionKey{GroupID: r.Group, RegularExpression: r.Name}
+	case TopologyPart:
+		return &sysrecord.StreamsGroupTopologyKey{GroupID: r.Group}
+	}
+	invariant.Check(false, "part %d of a %v group is never removed", r.Part, r.Type)
+	return nil
 }
 
 func appendOffset(dst []byte, v *OffsetValue) []byte {
@@ -67,8 +96,8 @@ func appendGeneration(dst []byte, v *Generation) []byte {
 	return sysrecord.AppendValue(dst, value, generationVersion)
 }
 
-// Decode reads a record of __consumer_offsets; a nil value removes the key. It returns nil for kinds that say
-// nothing to the classic protocol: they stay in the log as they are.
+// Decode reads a record of __consumer_offsets; a nil value removes the key. It returns nil for kinds that matter
+// only to those who assign partitions in groups of other types: they stay in the log as they are.
 func Decode(key, value []byte) (Record, error) {
 	k, err := sysrecord.ReadKey(key, sysrecord.NewGroupKey)
 	if errors.Is(err, sysrecord.ErrVersion) {
@@ -84,14 +113,79 @@ func Decode(key, value []byte) (Record, error) {
 		return decodeOffset(k.Group, k.Topic, k.Partition, value)
 	case *sysrecord.GroupMetadataKey:
 		return decodeGeneration(k.Group, value)
-	case *sysrecord.ConsumerGroupMetadataKey:
-		return &ForeignRecord{Group: k.GroupID, Gone: value == nil}, nil
-	case *sysrecord.ShareGroupMetadataKey:
-		return &ForeignRecord{Group: k.GroupID, Gone: value == nil}, nil
-	case *sysrecord.StreamsGroupMetadataKey:
-		return &ForeignRecord{Group: k.GroupID, Gone: value == nil}, nil
+	}
+	if r := foreignOf(k); r != nil {
+		return r.decode(sysrecord.NewGroupValue(k.RecordKey()), value)
 	}
 	return nil, nil //nolint:nilnil // see above
+}
+
+// foreignOf is what a key tells of a group of another type; nil for what matters only to those who assign partitions.
+func foreignOf(key sysrecord.Record) *ForeignRecord {
+	switch k := key.(type) {
+	case *sysrecord.ConsumerGroupMetadataKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: WholePart}
+	case *sysrecord.ConsumerGroupTargetAssignmentMetadataKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: TargetPart}
+	case *sysrecord.ConsumerGroupMemberMetadataKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: MemberPart, Name: k.MemberID}
+	case *sysrecord.ConsumerGroupCurrentMemberAssignmentKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: CurrentPart, Name: k.MemberID}
+	case *sysrecord.ConsumerGroupRegularExpressionKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: RegexPart, Name: k.RegularExpression}
+	case *sysrecord.ShareGroupMetadataKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Share, Part: WholePart}
+	case *sysrecord.ShareGroupMemberMetadataKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Share, Part: MemberPart, Name: k.MemberID}
+	case *sysrecord.StreamsGroupMetadataKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Streams, Part: WholePart}
+	case *sysrecord.StreamsGroupTargetAssignmentMetadataKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Streams, Part: TargetPart}
+	case *sysrecord.StreamsGroupMemberMetadataKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Streams, Part: MemberPart, Name: k.MemberID}
+	case *sysrecord.StreamsGroupCurrentMemberAssignmentKey:
+		return &ForeignRecord{Group: k.GroupID, Type: Streams, Part: CurrentPart, Name: k.MemberID}
+	}
+	return nil
+}
+
+// The states in which a member has nothing left to give back or to wait for: Kafka numbers them anew for each type.
+const (
+	consumerMemberStable = 0
+	streamsMemberStable  = 1
+)
+
+// decode adds what the value says. Of a value that a later Kafka wrote, that it is there must do.
+func (r *ForeignRecord) decode(v sysrecord.Record, value []byte) (Record, error) {
+	if r.Gone = value == nil; r.Gone {
+		return r, nil
+	}
+	if err := sysrecord.ReadValue(value, v); err != nil && !errors.Is(err, sysrecord.ErrVersion) {
+		return nil, err
+	}
+	switch v := v.(type) {
+	case *sysrecord.ConsumerGroupMetadataValue:
+		r.Epoch = v.Epoch
+	case *sysrecord.ConsumerGroupTargetAssignmentMetadataValue:
+		r.Epoch = v.AssignmentEpoch
+	case *sysrecord.ConsumerGroupMemberMetadataValue:
+		r.Topics = v.SubscribedTopicNames
+	case *sysrecord.ConsumerGroupCurrentMemberAssignmentValue:
+		r.Epoch, r.Settled = v.MemberEpoch, v.State == consumerMemberStable
+	case *sysrecord.ConsumerGroupRegularExpressionValue:
+		r.Topics = v.Topics
+	case *sysrecord.ShareGroupMetadataValue:
+		r.Epoch = v.Epoch
+	case *sysrecord.ShareGroupMemberMetadataValue:
+		r.Topics = v.SubscribedTopicNames
+	case *sysrecord.StreamsGroupMetadataValue:
+		r.Epoch = v.Epoch
+	case *sysrecord.StreamsGroupTargetAssignmentMetadataValue:
+		r.Epoch = v.AssignmentEpoch
+	case *sysrecord.StreamsGroupCurrentMemberAssignmentValue:
+		r.Epoch, r.Settled = v.MemberEpoch, v.State == streamsMemberStable
+	}
+	return r, nil
 }
 
 func decodeOffset(group, topic string, partition int32, value []byte) (Record, error) {

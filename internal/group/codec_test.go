@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 )
@@ -118,16 +117,13 @@ func TestOldVersionsOfRecordsAreRead(t *testing.T) {
 
 func TestOtherRecordsAreLeftAlone(t *testing.T) {
 	for name, key := range map[string]string{
-		"a member of a consumer group": "0005 0001 67 0001 6d",
-		"a kind of a later Kafka":      "7fff 0001 67",
+		"what a member of a consumer group is to have": "0007 0001 67 0001 6d",
+		"what a share group keeps of its topics":       "000f 0001 67",
+		"a kind of a later Kafka":                      "7fff 0001 67",
 	} {
 		if r, err := Decode(unhex(t, key), []byte{0, 0}); r != nil || err != nil {
 			t.Errorf("%s: %+v %v", name, r, err)
 		}
-	}
-	r, err := Decode(unhex(t, "0003 0001 67"), []byte{0, 0})
-	if f, ok := r.(*ForeignRecord); err != nil || !ok || f.Group != "g" || f.Gone {
-		t.Errorf("a consumer group: %+v %v", r, err)
 	}
 	for _, bad := range []string{"", "00", "0001", "0001 0005 67", "0002 ffff"} {
 		if r, err := Decode(unhex(t, bad), nil); err == nil {
@@ -136,27 +132,5 @@ func TestOtherRecordsAreLeftAlone(t *testing.T) {
 	}
 	if r, err := Decode(unhex(t, "0002 0001 67"), unhex(t, "0003 0000 00000000")); err == nil {
 		t.Errorf("half a value was read as %+v", r)
-	}
-}
-
-// TestGroupsOfOtherProtocolsAreNotJoined is so that Kafka can load the partition again.
-func TestGroupsOfOtherProtocolsAreNotJoined(t *testing.T) {
-	m := New(testConfig(), func([]byte) {})
-	m.Apply(&ForeignRecord{Group: "g"})
-	m.Apply(&OffsetRecord{Group: "g", Topic: "t", Value: &OffsetValue{Offset: 1, ExpiresMs: -1}})
-	now := scenarioStart
-	join := &Join{SessionTimeoutMs: 10_000, ProtocolType: "consumer", Protocols: []Protocol{{Name: "range"}}}
-	if r := m.Handle(now, 1, "g", join).Replies[0].Reply.(*JoinReply); r.Code != kafka.InconsistentGroupProtocol {
-		t.Errorf("join: %v, want INCONSISTENT_GROUP_PROTOCOL", r.Code)
-	}
-	if r := m.Handle(now, 2, "g", &Delete{}).Replies[0].Reply.(*DeleteReply); r.Code != kafka.GroupIdNotFound {
-		t.Errorf("delete: %v, want GROUP_ID_NOT_FOUND", r.Code)
-	}
-	if e := m.Expire(now.Add(1000 * time.Hour)); len(e.Records) > 0 {
-		t.Errorf("its offsets expire: %+v", e.Records)
-	}
-	m.Apply(&ForeignRecord{Group: "g", Gone: true})
-	if e := m.Handle(now, 3, "g", join); len(e.Records) != 1 {
-		t.Errorf("join when it is gone: %+v", e)
 	}
 }

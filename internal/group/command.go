@@ -122,8 +122,10 @@ type Commit struct {
 	InstanceID *string
 	// UnknownGroup is the code for a commit with a generation to a group that is not there: it depends on the version.
 	UnknownGroup kafka.Error
-	RetentionMs  int64 // -1: by offsets.retention.minutes; set by versions 2 to 4
-	Topics       []CommitTopic
+	// StaleEpoch is the code for a member of a consumer group that commits with another epoch than its own: as UnknownGroup.
+	StaleEpoch  kafka.Error
+	RetentionMs int64 // -1: by offsets.retention.minutes; set by versions 2 to 4
+	Topics      []CommitTopic
 }
 
 // CommitTopic is one topic of a Commit.
@@ -149,8 +151,15 @@ type CommitReply struct {
 
 // Fetch is OffsetFetch of one group. Topics nil means all that the group has stored.
 type Fetch struct {
+	Member        *FetchMember // who asks; nil: it does not say
 	Topics        []FetchTopic
 	RequireStable bool
+}
+
+// FetchMember is who asks for offsets: version 9 and above. Classic groups do not look at it.
+type FetchMember struct {
+	ID    string
+	Epoch int32
 }
 
 // FetchTopic asks for partitions of one topic. ID, when not zero, is the topic's present id: what was committed under another
@@ -190,6 +199,7 @@ type Describe struct{}
 type DescribeReply struct {
 	Code         kafka.Error
 	Found        bool
+	NotClassic   bool // it is there, but of another type
 	State        State
 	ProtocolType string
 	Protocol     string // while Stable
@@ -210,7 +220,10 @@ type DescribedMember struct {
 type Delete struct{}
 
 // DeleteReply answers a Delete.
-type DeleteReply struct{ Code kafka.Error }
+type DeleteReply struct {
+	Code   kafka.Error
+	Reason string // of a refusal; mostly empty: the code says it
+}
 
 // DeleteOffsets is OffsetDelete.
 type DeleteOffsets struct{ Topics []FetchTopic }
@@ -224,6 +237,7 @@ type DeleteOffsetsReply struct {
 // Listed is one group of ListGroups.
 type Listed struct {
 	Group        string
+	Type         Type
 	ProtocolType string
 	State        State
 }

@@ -11,6 +11,8 @@ const (
 	MemberJoined
 	MemberLeft    // by itself, or taken out by an administrator
 	MemberExpired // its session has ended
+	Converted     // a group of another type that had no members becomes a classic one
+	JoinRefused   // a member of the classic protocol wants to join a group of another type
 	MemberSilent  // it did not join again, or ask for its assignment, in time
 )
 

@@ -7,10 +7,16 @@ import (
 )
 
 // joinGroup is JoinGroup. A group that is not there, or only through its offsets, is written down first, empty: then the member
-// joins it. So whoever has members, or has handed out member ids, is on the log.
+// joins it. So whoever has members, or has handed out member ids, is on the log. A group of another type that has no members is
+// made a classic one in the same batch: no reader of the log sees a group of two types.
 func (m *Machine) joinGroup(now time.Time, ticket Ticket, groupID string, g *group, c *Join) Effects {
-	if m.foreign[groupID] {
-		return reply(ticket, c.Fail(kafka.InconsistentGroupProtocol))
+	var before []Record
+	if g != nil && g.foreign != nil {
+		if why := g.foreign.whyNotClassic(); why != "" {
+			m.note(JoinRefused, g, c.MemberID, why)
+			return reply(ticket, &JoinReply{Code: kafka.InconsistentGroupProtocol, Generation: -1})
+		}
+		before = g.foreign.tombstones(groupID)
 	}
 	if g != nil && g.durable {
 		e := Effects{}
@@ -25,12 +31,15 @@ func (m *Machine) joinGroup(now time.Time, ticket Ticket, groupID string, g *gro
 	}
 	kept := c.keep()
 	return Effects{
-		Records: []Record{&GroupRecord{Group: groupID, Value: &Generation{SinceMs: now.UnixMilli()}}},
+		Records: append(before, &GroupRecord{Group: groupID, Value: &Generation{SinceMs: now.UnixMilli()}}),
 		settle: func(now time.Time, refused kafka.Error) Effects {
 			if refused != kafka.None {
 				return reply(ticket, kept.Fail(refused))
 			}
 			e := Effects{}
+			if len(before) > 0 {
+				m.note(Converted, m.groups[groupID], "", "")
+			}
 			m.admit(now, ticket, m.groups[groupID], kept, &e)
 			return e
 		},

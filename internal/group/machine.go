@@ -31,7 +31,13 @@ const (
 	Stable
 )
 
-var stateNames = [...]string{"Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"}
+// Groups of other types are Empty, Stable, or in one of these.
+const (
+	Assigning   State = Stable + 1 + iota // what its members are to have is not decided yet
+	Reconciling                           // some of them do not have it yet
+)
+
+var stateNames = [...]string{"Dead", "Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Assigning", "Reconciling"}
 
 // String returns Kafka's name of the state.
 func (s State) String() string { return stateNames[s] }
@@ -76,16 +82,14 @@ type Machine struct {
 	open   map[kafka.ProducerID]map[openKey]stored // offsets of transactions that have not ended
 	seq    uint64                                  // counts applied offset records: the order of the log
 
-	foreign map[string]bool // groups of other protocols
-	events  []Event         // that nobody has taken yet
+	events []Event // that nobody has taken yet
 }
 
 // New returns a machine that has read nothing. Apply the log's records, then call Loaded. The bytes that random fills make
 // member ids.
 func New(cfg Config, random func([]byte)) *Machine {
 	return &Machine{
-		cfg: cfg, random: random, groups: map[string]*group{}, foreign: map[string]bool{},
-		open: map[kafka.ProducerID]map[openKey]stored{},
+		cfg: cfg, random: random, groups: map[string]*group{}, open: map[kafka.ProducerID]map[openKey]stored{},
 	}
 }
 
@@ -189,7 +193,11 @@ func (m *Machine) List() []Listed {
 	list := make([]Listed, 0, len(m.groups))
 	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
 		g := m.groups[id]
-		list = append(list, Listed{Group: id, ProtocolType: g.protocolType, State: g.state})
+		listed := Listed{Group: id, ProtocolType: g.protocolType, State: g.state}
+		if f := g.foreign; f != nil {
+			listed.Type, listed.ProtocolType, listed.State = f.kind, f.kind.String(), f.state()
+		}
+		list = append(list, listed)
 	}
 	return list
 }
@@ -198,8 +206,8 @@ func (m *Machine) List() []Listed {
 func (m *Machine) Groups() int { return len(m.groups) }
 
 func (m *Machine) describe(g *group) *DescribeReply {
-	if g == nil {
-		return &DescribeReply{State: Dead}
+	if g == nil || g.foreign != nil {
+		return &DescribeReply{State: Dead, NotClassic: g != nil}
 	}
 	r := &DescribeReply{Found: true, State: g.state, ProtocolType: g.protocolType}
 	if g.state == Stable && g.protocol != nil {

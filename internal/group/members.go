@@ -33,7 +33,8 @@ type member struct {
 // group is one consumer group: its generation, its members, and what it has committed.
 type group struct {
 	id      string
-	durable bool // the log has a GroupRecord of it; else it is there only through its offsets
+	durable bool     // the log has a GroupRecord of it
+	foreign *foreign // it is of another protocol; nil: classic, or there only through its offsets
 
 	state    State
 	previous State
@@ -333,6 +334,9 @@ func (g *group) subscribe() {
 
 // reads tells whether a member reads the topic, or may do so.
 func (g *group) reads(topic string) bool {
+	if g.foreign != nil {
+		return g.foreign.reads(topic)
+	}
 	if g.subscribed == nil {
 		return g.usesConsumerProtocol()
 	}

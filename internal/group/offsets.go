@@ -63,6 +63,8 @@ func (m *Machine) commit(now time.Time, ticket Ticket, groupID string, g *group,
 // while the group has no members.
 func (m *Machine) checkCommit(g *group, c *Commit) kafka.Error {
 	switch {
+	case g != nil && g.foreign != nil:
+		return g.foreign.checkCommit(c)
 	case g == nil && c.Generation >= 0:
 		return c.UnknownGroup
 	case g == nil || g.state == Empty && c.Generation < 0:
@@ -95,6 +97,11 @@ func javaLength(s string) int {
 
 // fetch is OffsetFetch.
 func (m *Machine) fetch(g *group, c *Fetch) *FetchReply {
+	if g != nil && g.foreign != nil {
+		if code := g.foreign.checkFetch(c.Member); code != kafka.None {
+			return &FetchReply{Code: code}
+		}
+	}
 	if c.Topics == nil {
 		return m.fetchAll(g, c.RequireStable)
 	}
@@ -150,7 +157,7 @@ func (f FetchedPartition) unless(present kafka.TopicID) FetchedPartition {
 // deleteOffsets is OffsetDelete: topics that members read keep their offsets.
 func (m *Machine) deleteOffsets(ticket Ticket, g *group, c *DeleteOffsets) Effects {
 	switch {
-	case g == nil:
+	case g == nil || g.foreign != nil && g.foreign.kind == Share:
 		return reply(ticket, c.Fail(kafka.GroupIdNotFound))
 	case g.state != Empty && !g.usesConsumerProtocol():
 		return reply(ticket, c.Fail(kafka.NonEmptyGroup))
@@ -175,8 +182,12 @@ func (m *Machine) deleteOffsets(ticket Ticket, g *group, c *DeleteOffsets) Effec
 // deleteGroup is DeleteGroups of one group.
 func (m *Machine) deleteGroup(ticket Ticket, g *group) Effects {
 	switch {
-	case g == nil || m.foreign[g.id]:
+	case g == nil:
 		return reply(ticket, &DeleteReply{Code: kafka.GroupIdNotFound})
+	case g.foreign != nil:
+		if code, why := g.foreign.deletion(); code != kafka.None {
+			return reply(ticket, &DeleteReply{Code: code, Reason: why})
+		}
 	case g.state != Empty:
 		return reply(ticket, &DeleteReply{Code: kafka.NonEmptyGroup})
 	}
@@ -184,7 +195,7 @@ func (m *Machine) deleteGroup(ticket Ticket, g *group) Effects {
 	for _, tp := range g.stored() {
 		e.Records = append(e.Records, g.tombstone(tp))
 	}
-	e.Records = append(e.Records, &GroupRecord{Group: g.id})
+	e.Records = append(e.Records, g.tombstones()...)
 	return e.answered(ticket, &DeleteReply{}, &Delete{})
 }
 
@@ -216,6 +227,14 @@ func (g *group) stored() []kafka.TopicPartition {
 	return list
 }
 
+// tombstones removes a group without members from the log, but not its offsets.
+func (g *group) tombstones() []Record {
+	if g.foreign != nil {
+		return g.foreign.tombstones(g.id)
+	}
+	return []Record{&GroupRecord{Group: g.id}}
+}
+
 func (g *group) tombstone(tp kafka.TopicPartition) *OffsetRecord {
 	return &OffsetRecord{Group: g.id, Topic: tp.Topic, Partition: tp.Partition}
 }
@@ -242,7 +261,7 @@ func (m *Machine) Expire(now time.Time) Effects {
 	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
 		g := m.groups[id]
 		since, may := g.expirySince()
-		if !may || m.foreign[id] {
+		if !may {
 			continue
 		}
 		kept := len(g.unstable)
@@ -254,8 +273,8 @@ func (m *Machine) Expire(now time.Time) Effects {
 			}
 			e.Records = append(e.Records, g.tombstone(tp))
 		}
-		if kept == 0 && g.state == Empty && len(g.pending) == 0 {
-			e.Records = append(e.Records, &GroupRecord{Group: id})
+		if kept == 0 && g.empty() {
+			e.Records = append(e.Records, g.tombstones()...)
 		}
 	}
 	return e
@@ -265,6 +284,8 @@ func (m *Machine) Expire(now time.Time) Effects {
 // may expire: those of groups without members, and those in topics that the members of a stable group do not read.
 func (g *group) expirySince() (sinceMs int64, may bool) {
 	switch {
+	case g.foreign != nil:
+		return -1, g.foreign.kind != Share // they commit nothing
 	case g.protocolType == "":
 		return -1, g.state == Empty
 	case g.state == Empty:
@@ -273,6 +294,14 @@ func (g *group) expirySince() (sinceMs int64, may bool) {
 		return -1, true
 	}
 	return 0, false
+}
+
+// empty tells whether nobody is in the group, or about to join it.
+func (g *group) empty() bool {
+	if g.foreign != nil {
+		return g.foreign.empty()
+	}
+	return g.state == Empty && len(g.pending) == 0
 }
 
 func (m *Machine) expired(now time.Time, s stored, sinceMs int64) bool {

@@ -3,7 +3,8 @@ package group
 import "github.com/raftsman/raftsman/internal/kafka"
 
 // Record is one record of __consumer_offsets that the machine reads: an [OffsetRecord], a [GroupRecord] or a [ForeignRecord].
-// It writes the first two.
+// Of the
+// last kind it writes only those that remove something.
 type Record interface{ record() }
 
 // OffsetRecord says which offset a group has committed in a partition; a nil Value removes it.
@@ -52,12 +53,32 @@ type Member struct {
 	Assignment         []byte
 }
 
-// ForeignRecord says that a group uses another protocol than the classic one, or does so no more: Kafka refuses to load a
-// partition in which one group is of two kinds.
+// ForeignRecord says one thing of a group of another type than the classic one.
 type ForeignRecord struct {
-	Group string
-	Gone  bool
+	Group   string
+	Type    Type
+	Part    Part
+	Name    string   // the member, or the regular expression
+	Epoch   int32    // of the group, its assignment or the member, as the Part says
+	Settled bool     // CurrentPart: the member has what its epoch gives it
+	Topics  []string // MemberPart, RegexPart: what is read
+	Gone    bool     // it is so no more: the value is null
 }
+
+// Part is what of a group a ForeignRecord tells. Only tombstones are written, and what else Kafka writes of such groups stays
+// in the log as it is.
+type Part uint8
+
+// The parts of groups of other types.
+const (
+	WholePart      Part = iota // the group and its epoch
+	PartitionsPart             // what an older Kafka noted of the topics; a tombstone only
+	TargetPart                 // the epoch of the assignment that the members are to have
+	MemberPart
+	CurrentPart  // which epoch a member has come to
+	RegexPart    // what a regular expression stands for
+	TopologyPart // of a streams group; a tombstone only
+)
 
 func (*OffsetRecord) record()  {}
 func (*GroupRecord) record()   {}

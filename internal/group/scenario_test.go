@@ -32,8 +32,9 @@ var update = flag.Bool("update", false, "rewrite what the scenarios expect")
 //	beat NAME id= gen= [instance=]
 //	leave NAME a#1 instance=i a#1/i ...
 //	commit NAME [id=] [gen=] [instance=] [retention=] [epoch=] [meta=] [v=9] t-0=5 u-1=7 ...
-//	fetch NAME [stable] [t-0 ...]                without partitions: all
+//	fetch NAME [stable] [as=MEMBER:EPOCH] [t-0 ...]                without partitions: all
 //	describe NAME | list | delete NAME | delete-offsets NAME t-0 ...
+//	kafka consumer|share|streams PART [NAME] [epoch=] [topics=] [unsettled] [gone]      it is on the log
 //	open PRODUCER t-0=5 | end PRODUCER commit|abort
 //	tick 3s                                      time passes, timers fire
 //	expire | topics-deleted t ...
@@ -215,7 +216,7 @@ func (s *scenario) run(text string) {
 		s.do(s.machine.TopicsDeleted(append(l.rest, l.name)))
 	case "list":
 		for _, g := range s.machine.List() {
-			s.printf("listed %s: %v type=%q", g.Group, g.State, g.ProtocolType)
+			s.printf("listed %s: %v type=%q%s", g.Group, g.State, g.ProtocolType, otherType(g.Type))
 		}
 	case "refuse":
 		s.refuse = kafka.Error(s.number(l.name))
@@ -226,6 +227,9 @@ func (s *scenario) run(text string) {
 			producer := kafka.ProducerID(s.number(l.name))
 			s.replay(func(m *Machine) { m.ApplyOpen(producer, r) })
 		}
+	case "kafka":
+		r := s.foreign(l)
+		s.replay(func(m *Machine) { m.Apply(r) })
 	case "end":
 		producer, commit := kafka.ProducerID(s.number(l.name)), l.rest[0] == "commit"
 		s.replay(func(m *Machine) { m.EndTransaction(producer, commit) })
@@ -346,7 +350,7 @@ func (s *scenario) command(l line) Command {
 	case "fetch":
 		stable := slices.Contains(l.rest, "stable")
 		partitions := slices.DeleteFunc(l.rest, func(f string) bool { return f == "stable" })
-		return &Fetch{Topics: s.partitions(partitions), RequireStable: stable}
+		return &Fetch{Member: s.fetchMember(l), Topics: s.partitions(partitions), RequireStable: stable}
 	case "describe":
 		return &Describe{}
 	case "delete":
@@ -429,10 +433,10 @@ func (s *scenario) offsets(list []string) []*OffsetRecord {
 func (s *scenario) commit(l line) *Commit {
 	c := &Commit{
 		Generation: int32(s.number(l.option("gen", "-1"))), MemberID: l.option("id", ""), InstanceID: l.pointer("instance"),
-		UnknownGroup: kafka.GroupIdNotFound, RetentionMs: -1,
+		UnknownGroup: kafka.GroupIdNotFound, StaleEpoch: kafka.StaleMemberEpoch, RetentionMs: -1,
 	}
 	if s.number(l.option("v", "9")) < 9 {
-		c.UnknownGroup = kafka.IllegalGeneration
+		c.UnknownGroup, c.StaleEpoch = kafka.IllegalGeneration, kafka.UnsupportedVersion
 	}
 	if retention, ok := l.options["retention"]; ok {
 		c.RetentionMs = s.duration(retention).Milliseconds()
@@ -475,6 +479,8 @@ func (s *scenario) record(r Record) {
 			s.printf("  member %s%s session=%dms rebalance=%dms said=%s given=%s", m.MemberID, static(m.InstanceID),
 				m.SessionTimeoutMs, m.RebalanceTimeoutMs, said(m.Subscription), m.Assignment)
 		}
+	case *ForeignRecord:
+		s.printForeign(r)
 	}
 }
 
@@ -548,7 +554,7 @@ func (s *scenario) reply(sent Sent) {
 	case *DeleteOffsetsReply:
 		s.printf("reply %s: %s", name, codes(r.Code, r.Codes))
 	case *DeleteReply:
-		s.printf("reply %s: %s", name, outcome(r.Code))
+		s.printf("%s", strings.TrimRight(fmt.Sprintf("reply %s: %s %s", name, outcome(r.Code), r.Reason), " "))
 	case *FetchReply:
 		line := fmt.Sprintf("reply %s: %s", name, outcome(r.Code))
 		for _, t := range r.Topics {
@@ -565,6 +571,9 @@ func (s *scenario) reply(sent Sent) {
 		s.printf("%s", line)
 	case *DescribeReply:
 		line := fmt.Sprintf("reply %s: %s found=%v %v %s/%s", name, outcome(r.Code), r.Found, r.State, r.ProtocolType, r.Protocol)
+		if r.NotClassic {
+			line += " not classic"
+		}
 		for _, m := range r.Members {
 			line += fmt.Sprintf(" %s%s(%s %s said=%s given=%s)", m.MemberID, static(m.InstanceID), m.ClientID, m.ClientHost,
 				said(m.Metadata), m.Assignment)
@@ -590,7 +599,7 @@ func (s *scenario) states() {
 			members = append(members, m.id)
 		}
 		present[g.Group] = strings.TrimRight(fmt.Sprintf("%v generation %d %s", g.State, s.machine.groups[g.Group].generation,
-			strings.Join(members, " ")), " ")
+			strings.Join(members, " ")), " ") + otherType(g.Type)
 		if present[g.Group] != s.last[g.Group] {
 			s.printf("now %s: %s", g.Group, present[g.Group])
 		}
