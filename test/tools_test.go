@@ -1,7 +1,9 @@
 package test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -54,9 +56,31 @@ func TestKafkaTools(t *testing.T) {
 	wants(tool("", "configs", "--describe", "--entity-type", "topics", "--entity-name", "quickstart"), "retention.ms=3600000")
 	tool("", "configs", "--alter", "--entity-type", "topics", "--entity-name", "quickstart", "--add-config", "max.message.bytes=2000000")
 	wants(tool("", "configs", "--describe", "--entity-type", "topics", "--entity-name", "quickstart"), "max.message.bytes=2000000")
+	for kind, setting := range map[string]string{"client-metrics": "interval.ms=5000", "groups": "consumer.session.timeout.ms=50000"} {
+		tool("", "configs", "--alter", "--entity-type", kind, "--entity-name", "listed", "--add-config", setting)
+		wants(tool("", "configs", "--describe", "--entity-type", kind), "listed", setting)
+	}
+	wants(tool("", "client-metrics", "--list"), "listed")
 	wants(tool("", "broker-api-versions"), "Produce(0)")
 	tool("", "topics", "--delete", "--topic", "quickstart")
 	if out := tool("", "topics", "--list"); strings.Contains(out, "quickstart") {
 		t.Errorf("the topic is listed after it was deleted:\n%s", out)
+	}
+}
+
+// TestKafkaToolsThatLogInFailAtOnce gives one of Kafka's own tools a user and a password for a listener that asks for none: it must
+// say so, and not try for ever.
+func TestKafkaToolsThatLogInFailAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sasl.properties")
+	if err := os.WriteFile(file, []byte(`security.protocol=SASL_PLAINTEXT
+sasl.mechanism=PLAIN
+sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="p";
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = "client mechanism PLAIN, enabled mechanisms are []"
+	out, err := tryRun(atLast, nil, "kafka/kafka", "tool", "topics", "--list", "--bootstrap-server", target(t), "--command-config", file)
+	if err == nil || !strings.Contains(out+err.Error(), want) {
+		t.Errorf("the tool said %q %v, want %q", out, err, want)
 	}
 }

@@ -44,7 +44,7 @@ var kafkaKeys = []keyRow{
 	{kmsg.SyncGroup, 0, 5, ""},
 	{kmsg.DescribeGroups, 0, 6, ""},
 	{kmsg.ListGroups, 0, 5, ""},
-	{kmsg.SASLHandshake, 0, 1, comesWithSecurity},
+	{kmsg.SASLHandshake, 0, 1, ""},
 	{kmsg.ApiVersions, 0, 5, ""},
 	{kmsg.CreateTopics, 2, 7, ""},
 	{kmsg.DeleteTopics, 1, 6, ""},
@@ -63,7 +63,7 @@ var kafkaKeys = []keyRow{
 	{kmsg.AlterConfigs, 0, 2, ""},
 	{kmsg.AlterReplicaLogDirs, 1, 2, ""},
 	{kmsg.DescribeLogDirs, 1, 5, ""},
-	{kmsg.SASLAuthenticate, 0, 2, comesWithSecurity},
+	{kmsg.SASLAuthenticate, 0, 2, ""},
 	{kmsg.CreatePartitions, 0, 3, ""},
 	{kmsg.CreateDelegationToken, 1, 3, comesWithSecurity},
 	{kmsg.RenewDelegationToken, 1, 2, comesWithSecurity},
@@ -90,7 +90,7 @@ var kafkaKeys = []keyRow{
 	{kmsg.ConsumerGroupDescribe, 0, 1, comesWithAPI},
 	{kmsg.GetTelemetrySubscriptions, 0, 0, comesWithAPI},
 	{kmsg.PushTelemetry, 0, 0, comesWithAPI},
-	{74, 0, 1, comesWithAPI}, // ListConfigResources
+	{kmsg.ListConfigResources, 0, 1, ""},
 	{kmsg.DescribeTopicPartitions, 0, 0, ""},
 	{76, 1, 1, comesWithShare},   // ShareGroupHeartbeat
 	{77, 1, 1, comesWithShare},   // ShareGroupDescribe

@@ -22,6 +22,8 @@ func surface() *conversation {
 	c.cluster()
 	c.growAndDelete()
 	c.settings()
+	c.listed()
+	c.logins()
 	c.records()
 	c.groups()
 	c.odd()

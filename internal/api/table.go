@@ -18,6 +18,7 @@ var table = []entry{
 	{key: kmsg.SyncGroup, min: 0, max: 5, handle: (*API).syncGroup},
 	{key: kmsg.DescribeGroups, min: 0, max: 6, handle: (*API).describeGroups},
 	{key: kmsg.ListGroups, min: 0, max: 5, handle: (*API).listGroups},
+	{key: kmsg.SASLHandshake, min: 0, max: 1, handle: (*API).saslHandshake},
 	{key: kmsg.ApiVersions, min: 0, max: 5, handle: (*API).apiVersions},
 	{key: kmsg.CreateTopics, min: 2, max: 7, handle: (*API).createTopics},
 	{key: kmsg.DeleteTopics, min: 1, max: 6, handle: (*API).deleteTopics},
@@ -28,12 +29,14 @@ var table = []entry{
 	{key: kmsg.AlterConfigs, min: 0, max: 2, handle: (*API).alterConfigs},
 	{key: kmsg.AlterReplicaLogDirs, min: 1, max: 2, handle: (*API).alterReplicaLogDirs},
 	{key: kmsg.DescribeLogDirs, min: 1, max: 5, handle: (*API).describeLogDirs},
+	{key: kmsg.SASLAuthenticate, min: 0, max: 2, handle: (*API).saslAuthenticate},
 	{key: kmsg.CreatePartitions, min: 0, max: 3, handle: (*API).createPartitions},
 	{key: kmsg.DeleteGroups, min: 0, max: 3, handle: (*API).deleteGroups},
 	{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, handle: (*API).incrementalAlterConfigs},
 	{key: kmsg.OffsetDelete, min: 0, max: 0, handle: (*API).offsetDelete},
 	{key: kmsg.DescribeCluster, min: 0, max: 2, handle: (*API).describeCluster},
 	{key: kmsg.DescribeProducers, min: 0, max: 0, handle: (*API).describeProducers},
+	{key: kmsg.ListConfigResources, min: 0, max: 1, handle: (*API).listConfigResources},
 	{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, handle: (*API).describeTopicPartitions},
 }
 
