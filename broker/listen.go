@@ -184,5 +184,7 @@ func groupConfig(b *config.Broker) group.Config {
 		OffsetMetadataMax:     b.Int("offset.metadata.max.bytes"),
 		OffsetsRetention:      b.Duration("offsets.retention.minutes"),
 		NewMemberJoinTimeout:  newMemberJoinTimeout,
+
+		ConsumerSessionTimeout: b.Duration("group.consumer.session.timeout.ms"),
 	}
 }

@@ -65,6 +65,10 @@ func TestGroupsOfOtherTypes(t *testing.T) {
 	p = k.raftsman(t)
 	g.list("Raftsman after it was killed", now...)
 	p.terminate()
+	p = k.raftsman(t, "--override", "group.consumer.session.timeout.ms=6000", "--override", "group.consumer.min.session.timeout.ms=6000")
+	now[3] = "stays consumer Empty" // nobody heard of its member
+	g.list("Raftsman when the sessions have ended", now...)
+	p.terminate()
 
 	k.start(t)
 	g.list("Kafka after Raftsman", now...)
@@ -72,7 +76,7 @@ func TestGroupsOfOtherTypes(t *testing.T) {
 		t.Errorf("Kafka knows of %+v, want offset 2", offsets)
 	}
 	id := g.beat("moves", "", 0)
-	g.list("Kafka", "idle consumer Empty", "moves consumer Stable", "shares share Empty", "stays consumer Stable")
+	g.list("Kafka", "idle consumer Empty", "moves consumer Stable", "shares share Empty", "stays consumer Empty")
 	g.beat("moves", id, -1)
 	k.stop(t)
 }

@@ -37,14 +37,23 @@ func AppendValue(dst []byte, r Record) ([]byte, bool) {
 		if r.Value != nil {
 			return appendGeneration(dst, r.Value), true
 		}
+	case *ForeignRecord:
+		if !r.Gone {
+			return appendForeign(dst, r), true
+		}
 	}
 	return dst, false
 }
 
-// foreignKey is the key of a record that the machine removes.
+// foreignKey is the key of a record that the machine writes.
 func foreignKey(r *ForeignRecord) sysrecord.Record {
-	invariant.Check(r.Gone, "a record of %v group %q is not a tombstone", r.Type, r.Group)
 	switch r.Part {
+	case MemberPart:
+		return &sysrecord.ConsumerGroupMemberMetadataKey{GroupID: r.Group, MemberID: r.Name}
+	case TargetMemberPart:
+		return &sysrecord.ConsumerGroupTargetAssignmentMemberKey{GroupID: r.Group, MemberID: r.Name}
+	case CurrentPart:
+		return &sysrecord.ConsumerGroupCurrentMemberAssignmentKey{GroupID: r.Group, MemberID: r.Name}
 	case WholePart:
 		if r.Type == Streams {
 			return &sysrecord.StreamsGroupMetadataKey{GroupID: r.Group}
@@ -62,8 +71,17 @@ func foreignKey(r *ForeignRecord) sysrecord.Record {
 	case TopologyPart:
 		return &sysrecord.StreamsGroupTopologyKey{GroupID: r.Group}
 	}
-	invariant.Check(false, "part %d of a %v group is never removed", r.Part, r.Type)
+	invariant.Check(false, "part %d of a %v group is never written", r.Part, r.Type)
 	return nil
+}
+
+// appendForeign appends the value of one of a consumer group's epochs.
+func appendForeign(dst []byte, r *ForeignRecord) []byte {
+	if r.Part == TargetPart {
+		return sysrecord.AppendValue(dst, &sysrecord.ConsumerGroupTargetAssignmentMetadataValue{AssignmentEpoch: r.Epoch}, 0)
+	}
+	invariant.Check(r.Type == Consumer && r.Part == WholePart, "part %d of a %v group is only ever removed", r.Part, r.Type)
+	return sysrecord.AppendValue(dst, &sysrecord.ConsumerGroupMetadataValue{Epoch: r.Epoch}, 0)
 }
 
 func appendOffset(dst []byte, v *OffsetValue) []byte {

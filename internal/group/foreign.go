@@ -3,6 +3,7 @@ package group
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 )
@@ -143,6 +144,36 @@ func (f *foreign) tombstones(group string) []Record {
 	return gone
 }
 
+// foreignOver ends the sessions of a consumer group's members, as Kafka does when it has not heard of them. Everything that the
+// log has of them is removed; the group stays, without members.
+func (m *Machine) foreignOver(g *group, e *Effects) {
+	f := g.foreign
+	if f == nil || f.empty() {
+		return
+	}
+	record := func(part Part, name string, epoch int32) {
+		e.Records = append(e.Records, &ForeignRecord{Group: g.id, Type: f.kind, Part: part, Name: name, Epoch: epoch, Gone: epoch == 0})
+	}
+	for _, id := range slices.Sorted(maps.Keys(f.members)) {
+		record(CurrentPart, id, 0)
+		record(TargetMemberPart, id, 0)
+		record(MemberPart, id, 0)
+		m.note(MemberExpired, g, id, "")
+	}
+	for _, regex := range slices.Sorted(maps.Keys(f.regexes)) {
+		record(RegexPart, regex, 0)
+	}
+	e.Separable = true
+	record(WholePart, "", f.epoch+1)
+	record(TargetPart, "", f.epoch+1)
+	e.settle = func(now time.Time, refused kafka.Error) Effects {
+		if refused != kafka.None {
+			m.timers.start(newTimer(foreignTimer, g, ""), now.Add(m.cfg.ConsumerSessionTimeout))
+		}
+		return Effects{}
+	}
+}
+
 // whyNotClassic tells why a member of the classic protocol cannot join; empty when it can: a group without members becomes a
 // classic one, as in Kafka.
 func (f *foreign) whyNotClassic() string {
@@ -150,7 +181,7 @@ func (f *foreign) whyNotClassic() string {
 	case f.kind == Share:
 		return "it is a share group; members of the classic protocol need a group of another name"
 	case !f.empty():
-		return "it is a " + f.kind.String() + " group and has members; it can become a classic group when they have left"
+		return "it is a " + f.kind.String() + " group and has members; it can become a classic group when they have left or their sessions have ended"
 	}
 	return ""
 }

@@ -12,7 +12,7 @@ import (
 
 var (
 	typesByName = map[string]Type{"consumer": Consumer, "share": Share, "streams": Streams}
-	partNames   = [...]string{"whole", "partitions", "target", "member", "current", "regex", "topology"}
+	partNames   = [...]string{"whole", "partitions", "target", "member", "target-member", "current", "regex", "topology"}
 )
 
 // foreign is a record that Kafka has written of a group of another type.
@@ -29,18 +29,24 @@ func (s *scenario) foreign(l line) *ForeignRecord {
 
 func (s *scenario) printForeign(r *ForeignRecord) {
 	what := strings.TrimRight(fmt.Sprintf("%v %s %s", r.Type, partNames[r.Part], r.Name), " ")
-	if !r.Gone {
-		s.t.Fatalf("%s of group %s is written, not removed", what, r.Group)
+	key := AppendKey(nil, r)
+	value, ok := AppendValue(nil, r)
+	if ok == r.Gone {
+		s.t.Fatalf("%s of group %s: %+v has value %x", what, r.Group, r, value)
 	}
-	if key := AppendKey(nil, r); !reflect.DeepEqual(must(Decode(key, nil)), r.decodable()) {
-		s.t.Fatalf("%s of group %s: key %x is read as %+v", what, r.Group, key, must(Decode(key, nil)))
+	if read := must(Decode(key, value)); !reflect.DeepEqual(read, r.decodable()) {
+		s.t.Fatalf("%s of group %s: key %x value %x is read as %+v", what, r.Group, key, value, read)
 	}
-	s.printf("write %s: forget %s", r.Group, what)
+	if r.Gone {
+		s.printf("write %s: forget %s", r.Group, what)
+		return
+	}
+	s.printf("write %s: %s epoch %d", r.Group, what, r.Epoch)
 }
 
 // decodable is what Decode makes of a tombstone.
 func (r *ForeignRecord) decodable() Record {
-	if r.Part == PartitionsPart || r.Part == TopologyPart {
+	if r.Part == PartitionsPart || r.Part == TopologyPart || r.Part == TargetMemberPart {
 		return nil
 	}
 	return r
@@ -128,8 +134,8 @@ func TestGroupsOfOtherTypesAreRead(t *testing.T) {
 func TestWhyAMemberCannotJoin(t *testing.T) {
 	for kind, want := range map[Type]string{
 		Share:    "it is a share group; members of the classic protocol need a group of another name",
-		Consumer: "it is a consumer group and has members; it can become a classic group when they have left",
-		Streams:  "it is a streams group and has members; it can become a classic group when they have left",
+		Consumer: "it is a consumer group and has members; it can become a classic group when they have left or their sessions have ended",
+		Streams:  "it is a streams group and has members; it can become a classic group when they have left or their sessions have ended",
 	} {
 		m := New(testConfig(), func([]byte) {})
 		m.Apply(&ForeignRecord{Group: "g", Type: kind, Part: MemberPart, Name: "m"})

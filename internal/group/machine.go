@@ -50,6 +50,9 @@ type Config struct {
 	MembersMax            int           // group.max.size
 	OffsetMetadataMax     int           // offset.metadata.max.bytes
 	OffsetsRetention      time.Duration // offsets.retention.minutes
+	// ConsumerSessionTimeout is how long the members that a consumer group had when it was loaded count: nobody can be heard
+	// of that is one (group.consumer.session.timeout.ms).
+	ConsumerSessionTimeout time.Duration
 	// NewMemberJoinTimeout ends a JoinGroup of a new member that is parked for longer: its client has long given up. Kafka
 	// has 5 minutes and no setting.
 	NewMemberJoinTimeout time.Duration
@@ -169,6 +172,8 @@ func (m *Machine) Tick(now time.Time) (Effects, bool) {
 		m.joinsOver(now, t.group, &e)
 	case syncTimer:
 		m.syncsOver(now, t.group, &e)
+	case foreignTimer:
+		m.foreignOver(t.group, &e)
 	}
 	return e, true
 }
@@ -180,6 +185,9 @@ func (m *Machine) Loaded(now time.Time) Effects {
 		g := m.groups[id]
 		for _, member := range g.members {
 			m.heard(now, member)
+		}
+		if f := g.foreign; f != nil && f.kind == Consumer && !f.empty() {
+			m.timers.start(newTimer(foreignTimer, g, ""), now.Add(m.cfg.ConsumerSessionTimeout))
 		}
 		if len(g.members) > m.cfg.MembersMax {
 			m.prepareRebalance(now, g, &e) // the limit was lowered

@@ -4,7 +4,7 @@ import "github.com/raftsman/raftsman/internal/kafka"
 
 // Record is one record of __consumer_offsets that the machine reads: an [OffsetRecord], a [GroupRecord] or a [ForeignRecord].
 // Of the
-// last kind it writes only those that remove something.
+// last kind it writes what removes members and groups.
 type Record interface{ record() }
 
 // OffsetRecord says which offset a group has committed in a partition; a nil Value removes it.
@@ -65,8 +65,8 @@ type ForeignRecord struct {
 	Gone    bool     // it is so no more: the value is null
 }
 
-// Part is what of a group a ForeignRecord tells. Only tombstones are written, and what else Kafka writes of such groups stays
-// in the log as it is.
+// Part is what of a group a ForeignRecord tells. But for the epochs of a consumer group only tombstones are written, and what else
+// Kafka writes of such groups stays in the log as it is.
 type Part uint8
 
 // The parts of groups of other types.
@@ -75,9 +75,10 @@ const (
 	PartitionsPart             // what an older Kafka noted of the topics; a tombstone only
 	TargetPart                 // the epoch of the assignment that the members are to have
 	MemberPart
-	CurrentPart  // which epoch a member has come to
-	RegexPart    // what a regular expression stands for
-	TopologyPart // of a streams group; a tombstone only
+	TargetMemberPart // what a member is to have; a tombstone only
+	CurrentPart      // which epoch a member has come to
+	RegexPart        // what a regular expression stands for
+	TopologyPart     // of a streams group; a tombstone only
 )
 
 func (*OffsetRecord) record()  {}

@@ -105,7 +105,7 @@ var scenarioStart = time.UnixMilli(1_000_000)
 func testConfig() Config {
 	return Config{
 		SessionTimeoutMin: 6 * time.Second, SessionTimeoutMax: 30 * time.Minute, MembersMax: 1000, OffsetMetadataMax: 4096,
-		OffsetsRetention: 7 * 24 * time.Hour, NewMemberJoinTimeout: 5 * time.Minute,
+		OffsetsRetention: 7 * 24 * time.Hour, NewMemberJoinTimeout: 5 * time.Minute, ConsumerSessionTimeout: 45 * time.Second,
 	}
 }
 

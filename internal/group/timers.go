@@ -11,6 +11,7 @@ type timerKind uint8
 const (
 	sessionTimer timerKind = iota // a member, or a member id handed out, was not heard of
 	joinTimer                     // the round of joins ends
+	foreignTimer                  // a consumer group's members were not heard of since it was loaded
 	syncTimer                     // members that have joined but not synced are removed
 )
 
