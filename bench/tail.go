@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	tailRate    = 20 << 20 // bytes a second that are produced
+	tailRate    = 20_000_000 // bytes a second that are produced
 	tailReaders = 4
 	tailSeconds = 5
 )

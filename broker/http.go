@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -49,7 +50,9 @@ func (n *Node) listenHTTP() error {
 	l.server.SetKeepAlivesEnabled(false)
 	go func() {
 		defer close(l.done)
-		_ = l.server.Serve(socket) // ends when it is closed
+		if err := l.server.Serve(socket); !errors.Is(err, http.ErrServerClosed) {
+			n.log.Error("HTTP is not answered any more", "error", err)
+		}
 	}()
 	n.log.Info("answers HTTP", "listener", socket.Addr().String(), "paths", "/metrics /healthz /readyz")
 	n.http = l

@@ -154,7 +154,7 @@ func (l *mixedLoad) live(metrics string, n int, length time.Duration) vitals {
 func (l *mixedLoad) create() {
 	adm := kadm.NewClient(crashClient(l.t, l.addr))
 	for topic, configs := range map[string]map[string]*string{
-		mixedEvents: {"segment.bytes": new("1048576"), "retention.bytes": new("1048576"), "file.delete.delay.ms": new("500")},
+		mixedEvents: {"segment.bytes": new("1048576"), "retention.bytes": new("4194304"), "file.delete.delay.ms": new("500")},
 		mixedTable: {
 			"cleanup.policy": new("compact"), "segment.ms": new("1000"), "min.cleanable.dirty.ratio": new("0.01"), "file.delete.delay.ms": new("500"),
 		},
@@ -325,6 +325,7 @@ func (l *mixedLoad) check() {
 			l.t.Errorf("events begin at %d (%v): retention removed nothing", o.Offset, o.Err)
 		}
 	})
+	eventually(l.t, atLast, "the group has committed all of the table", func() error { return l.committedAll() })
 	left, table := int64(0), make(map[string]string)
 	cl := crashClient(l.t, l.addr, kgo.ConsumeTopics(mixedTable), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	ends := must(kadm.NewClient(cl).ListEndOffsets(l.t.Context(), mixedTable))(l.t)
@@ -346,5 +347,22 @@ func (l *mixedLoad) check() {
 	if left > l.wrote/2 {
 		l.t.Errorf("%d of %d records are left of %d keys: hardly compacted", left, l.wrote, mixedKeys)
 	}
+	if l.reread == 0 {
+		l.t.Error("nothing was read again from the begin")
+	}
 	l.t.Logf("%v records of events, read again %d times; %d records of the table, of which %d are left", l.acked, l.reread, l.wrote, left)
+}
+
+// committedAll compares what the group has committed with where the table ends.
+func (l *mixedLoad) committedAll() error {
+	adm := kadm.NewClient(crashClient(l.t, l.addr))
+	ends := must(adm.ListEndOffsets(l.t.Context(), mixedTable))(l.t)
+	committed := must(adm.FetchOffsets(l.t.Context(), "mixed"))(l.t)
+	for partition := range int32(mixedPartitions) {
+		end, _ := ends.Lookup(mixedTable, partition)
+		if got, ok := committed.Lookup(mixedTable, partition); !ok || got.At != end.Offset {
+			return fmt.Errorf("partition %d: committed %d, the end is %d", partition, got.At, end.Offset)
+		}
+	}
+	return nil
 }

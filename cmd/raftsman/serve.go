@@ -226,7 +226,7 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	}
 }
 
-// start starts a node. One that recovers for long does not hold up a stop: nobody has been served, and the next start does it
+// start starts a node. One that reads its metadata for long does not hold up a stop: nobody has been served, and the next start does it
 // again.
 func start(ctx context.Context, c broker.Config) (*broker.Node, error) {
 	type result struct {

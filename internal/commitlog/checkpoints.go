@@ -168,7 +168,8 @@ func collectSides(logs []*Log) []sides {
 	return found
 }
 
-// saveSides writes leader epochs, and makes them and the indexes durable. It needs checkpointMu.
+// saveSides writes leader epochs, and makes them and the indexes durable. It needs checkpointMu. All that the logs hold is durable before
+// the new epochs have their name: what was found in a journal does not count any more once the file tells of a newer epoch.
 func (d *Dir) saveSides(logs []*Log, changed []sides) error {
 	for _, s := range changed {
 		if err := vfs.WriteFile(d.fs, s.log.epochsFile()+tmpSuffix, formatEpochs(s.epochs)); err != nil {

@@ -174,8 +174,10 @@ func (c captured) settle() {
 // a Sync of each.
 func (d *Dir) FlushAll(logs []*Log) error { return d.syncAll(logs) }
 
-// SyncRecovered makes durable what the logs were opened with, all at once. After an unclean stop it may have been found in the
-// page cache only, so this comes before any of it is served.
+// SyncRecovered ends the recovery of the directory, once all its logs were opened or have failed to: it makes durable what they were
+// opened with, as far as that is not flushed, and lets the journal go that was found. Until then no other is made. After an unclean stop
+// what was found may be in the page cache only: of a log that is served before this, Flush comes first. An error that is one of
+// vfs.IsFull changes nothing.
 func (d *Dir) SyncRecovered() error {
 	logs := d.openLogs()
 	if !slices.ContainsFunc(logs, func(l *Log) bool { return l.FlushedOffset() < l.EndOffset() }) && d.clean {

@@ -491,11 +491,20 @@ func (d *Dir) keepJournal() error {
 			chain = sealJournalEntry(kept[at:], chain)
 		}
 	}
-	d.journal.found, d.journal.owed = nil, nil
 	d.mu.Unlock()
-	if len(kept) > 0 {
+	if err := d.replaceKept(kept); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.journal.found, d.journal.owed = nil, nil
+	return nil
+}
+
+func (d *Dir) replaceKept(content []byte) error {
+	if len(content) > 0 {
 		d.note("a partition could not be opened: the next start will look in %s for records of it", d.keptName())
-		return vfs.Replace(d.fs, d.keptName(), kept)
+		return vfs.Replace(d.fs, d.keptName(), content)
 	}
 	if _, err := d.fs.Stat(d.keptName()); vfs.IsNotExist(err) {
 		return nil

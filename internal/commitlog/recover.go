@@ -62,16 +62,19 @@ func (o *opening) recoverSegments() error {
 	return o.checkFloor()
 }
 
-// passBase goes on with the producers at the base of a segment, and sees to their snapshot. At the recovery point the one that is there
-// counts: nothing before it was lost, and compaction may have taken batches away that only it still tells of.
+// passBase goes on with the producers at the base of a segment, and sees to their snapshot. Up to the recovery point the one that is
+// there counts: nothing before it was lost, and compaction may have taken batches away that only it still tells of.
 func (o *opening) passBase(base kafka.Offset) error {
-	if base <= o.scanFrom {
+	if base <= o.floor {
 		state, err := o.readSnapshot(base)
 		if err != nil {
 			return err
 		}
 		if state != nil {
 			o.producers = state
+			if state.Transactional() {
+				o.transactional.Store(true)
+			}
 			return nil
 		}
 	}

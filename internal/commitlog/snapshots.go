@@ -44,7 +44,7 @@ func (l *Log) writeSnapshot(end kafka.Offset) error {
 }
 
 // putSnapshot writes a snapshot file. The one at the begin of an empty segment may be all that tells of what was before: there it is
-// the old or the new one after a power cut.
+// the old or the new one after a power cut. At offset 0 there was nothing before.
 func (l *Log) putSnapshot(at kafka.Offset, content []byte) error {
 	if at == 0 || l.active().base != at {
 		return vfs.WriteFile(l.fs, l.snapshotFile(at), content)
@@ -165,8 +165,8 @@ func (l *Log) producersAt(segments []*segment, i int) (*producer.State, error) {
 	return state, nil
 }
 
-// keepProducers writes a snapshot of the producers at the base of a segment, instead of one that may be torn, or tell of batches that
-// were. That one goes first: written over, it could be back after a power cut, and would be believed.
+// keepProducers writes a snapshot of the producers at the base of a segment. One that is there may be torn, or tell of batches that are
+// lost; it is removed first, as one that is written over can come back with a power cut, and would be believed.
 func (o *opening) keepProducers(base kafka.Offset) error {
 	if err := o.removeSnapshot(base); err != nil {
 		return o.dir.failUnlessFull(err)

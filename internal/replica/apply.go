@@ -25,8 +25,8 @@ const (
 )
 
 // Apply brings the partitions of this node to what the metadata says: it creates, opens and deletes logs, takes over
-// leaderships and settings. When it returns the partitions serve, or open their logs when somebody asks. Calls follow each other; old is the image of the call
-// before, an empty one at first. It costs as much as differs between the two.
+// leaderships and settings. When it returns the partitions serve, or open their logs when somebody asks. Calls follow each other; old is
+// the image of the call before, an empty one at first. It costs as much as differs between the two.
 func (m *Manager) Apply(old, now *meta.Image) {
 	m.applyMu.Lock()
 	defer m.applyMu.Unlock()

@@ -129,9 +129,6 @@ func pause(d time.Duration, quit <-chan struct{}) bool {
 
 // take chooses the dirtiest log of those that are due, and keeps other threads off it.
 func (c *cleaner) take(now time.Time) (dirtiest *replica, found commitlog.Cleanable) {
-	if !c.m.recovery.over.Load() {
-		return nil, found
-	}
 	type failure struct {
 		p   *replica
 		err error
@@ -178,7 +175,7 @@ func (c *cleaner) giveBack(p *replica) {
 
 // compacts tells whether the partition is one for the cleaner.
 func (p *replica) compacts() bool {
-	return p.log != nil && p.serves() == nil && p.settings.Load().topic.CleanupCompact && p.uncleanable.Load() == nil
+	return p.log != nil && p.serves() == nil && p.dir.recovered.Load() && p.settings.Load().topic.CleanupCompact && p.uncleanable.Load() == nil
 }
 
 // A step of cleaning reads and writes so many bytes between two looks at the throttle and at the partition.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -29,7 +28,7 @@ func (m *Manager) Stop() {
 // start, which recovers. Close is called once.
 func (m *Manager) Close(ctx context.Context) error {
 	m.Stop()
-	recovered := m.recovery.close()
+	m.recovery.close(ctx)
 	m.moves.close()
 	m.scrubber.close()
 	m.background.close()
@@ -50,7 +49,7 @@ func (m *Manager) Close(ctx context.Context) error {
 		p.resign(kafka.NotLeaderOrFollower)
 	}
 	for _, d := range m.allDirs {
-		if err := d.close(ctx, all, recovered); err != nil {
+		if err := d.close(ctx, all); err != nil {
 			failed = append(failed, fmt.Errorf("close log directory %s: %w", d.disk.Path(), err))
 		}
 	}
@@ -58,40 +57,29 @@ func (m *Manager) Close(ctx context.Context) error {
 }
 
 // close closes the logs of the directory, several at a time, and the directory itself: in order, if all of it is recovered.
-func (d *logDir) close(ctx context.Context, all []*replica, recovered bool) error {
+func (d *logDir) close(ctx context.Context, all []*replica) error {
 	if !d.failed() {
 		_ = d.disk.SettleJournal() // all at once what each log would flush alone; what goes wrong is told by them
 	}
-	var next atomic.Int64
-	var closers sync.WaitGroup
 	var mu sync.Mutex // guards failed
 	var failed error
-	work := func() {
-		for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
-			if all[i].dir != d || all[i].log == nil {
-				continue
-			}
-			err := ctx.Err()
-			if err == nil {
-				err = all[i].log.Close(d.m.now())
-			}
-			if err != nil && !errors.Is(err, commitlog.ErrClosed) {
-				mu.Lock()
-				failed = err
-				mu.Unlock()
-			}
-			if ctx.Err() != nil {
-				return
-			}
+	several(len(all), func(i int) {
+		if all[i].dir != d || all[i].log == nil {
+			return
 		}
-	}
-	for range min(openersMax, len(all)) {
-		closers.Go(work)
-	}
-	closers.Wait()
+		err := ctx.Err()
+		if err == nil {
+			err = all[i].log.Close(d.m.now())
+		}
+		if err != nil && !errors.Is(err, commitlog.ErrClosed) {
+			mu.Lock()
+			failed = err
+			mu.Unlock()
+		}
+	})
+	recovered := d.recovered.Load()
 	if !recovered && failed == nil && !d.failed() {
-		d.m.log.Warn("the broker stops before all partitions are recovered: the next start goes on with it", "directory", d.disk.Path())
-		failed = d.save()
+		failed = d.save() // or the next start would recover again what is recovered
 	}
 	clean := recovered && failed == nil && !d.failed()
 	return errors.Join(failed, d.disk.Close(clean, d.m.brokerEpoch))

@@ -1,9 +1,6 @@
 package replica
 
 import (
-	"cmp"
-
-	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/condition"
 	"github.com/raftsman/raftsman/internal/kafka"
 )
@@ -33,7 +30,7 @@ func (m *Manager) Conditions(asked func(kafka.TopicPartition) bool) []PartitionC
 func (p *replica) condition() condition.Partition {
 	var is condition.Partition
 	if reason := p.uncleanable.Load(); reason != nil {
-		is.Uncleanable = cmp.Or(*reason, "for no reason that was told")
+		is.Uncleanable = *reason
 	}
 	if by := p.damage.Load(); by != nil {
 		is.Damage = &condition.Damage{File: by.File, At: by.At, Reason: by.Reason, Remedy: by.Advice()}
@@ -64,11 +61,4 @@ func (s *space) condition(total int64) condition.Directory {
 		is.ReserveBytes = s.reserveOf(total)
 	}
 	return is
-}
-
-// noteDamage remembers what is damaged, which is counted once.
-func (p *replica) noteDamage(by *commitlog.CorruptError) {
-	if p.damage.Swap(by) == nil {
-		p.m.damage.DamagedPartitions.Add(1)
-	}
 }

@@ -45,8 +45,11 @@ func (p *replica) damaged(by *commitlog.CorruptError) {
 	}
 }
 
+// tellDamage remembers what is damaged, which is counted once, and logs it.
 func (p *replica) tellDamage(by *commitlog.CorruptError) {
-	p.noteDamage(by)
+	if p.damage.Swap(by) == nil {
+		p.m.damage.DamagedPartitions.Add(1)
+	}
 	p.m.log.Error("a partition is damaged and answers KAFKA_STORAGE_ERROR from now on; others are served",
 		"partition", p.tp.String(), "file", by.File, "byte", by.At, "reason", by.Reason, "remedy", by.Advice())
 }

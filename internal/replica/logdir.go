@@ -21,6 +21,9 @@ type logDir struct {
 	shut    atomic.Bool // cordoned: it takes no new partitions
 	unsaved atomic.Bool // its checkpoint files are behind
 
+	// recovered: it was closed in order, or all its logs are open and durable since.
+	recovered atomic.Bool
+
 	complainedMs atomic.Int64 // when the last refusal was logged
 	retained     time.Time    // when retention ran for want of room; the background's
 }
@@ -33,16 +36,21 @@ func (d *logDir) complain(doing string, p *replica, cause error) {
 	d.sayAtTimes("the system refused something, which was answered KAFKA_STORAGE_ERROR; the log goes on when there is room again", doing, p, cause)
 }
 
+// sayAtTimes is complain with another text, and p may be nil.
 func (d *logDir) sayAtTimes(text, doing string, p *replica, cause error) {
 	nowMs := d.m.now().UnixMilli()
 	last := d.complainedMs.Load()
 	if nowMs-last >= complainEveryMs && d.complainedMs.CompareAndSwap(last, nowMs) {
-		d.m.log.Error(text, "directory", d.disk.Path(), "refused", doing+" "+p.tp.String(), "error", cause)
+		if p != nil {
+			doing += " " + p.tp.String()
+		}
+		d.m.log.Error(text, "directory", d.disk.Path(), "refused", doing, "error", cause)
 	}
 }
 
 func newLogDir(m *Manager, disk *commitlog.Dir) *logDir {
 	d := &logDir{m: m, disk: disk}
+	d.recovered.Store(disk.WasClean())
 	d.space = space{d: d, reserve: m.broker.Int64("raftsman.log.dir.reserve.bytes"), sharers: int64(len(m.broker.LogDirs()) + 1)}
 	d.flusher = newFlusher(d)
 	return d

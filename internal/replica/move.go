@@ -131,10 +131,6 @@ func (s *moves) run() {
 		if len(active) == 0 {
 			continue
 		}
-		if !s.m.recovery.over.Load() {
-			timer.Reset(moveIdle)
-			continue
-		}
 		pause, idle := allowed.wait(), moveNoRoom
 		if pause > 0 {
 			idle = 0
@@ -173,6 +169,9 @@ func (p *pace) spend(bytes int) time.Duration {
 
 // step copies a piece, or ends the move if nothing is left. wait is how long to do nothing then.
 func (s *moves) step(mv *move) (copied int, wait time.Duration) {
+	if !mv.p.dir.recovered.Load() || !mv.to.recovered.Load() {
+		return 0, moveIdle
+	}
 	copied, caughtUp, err := mv.copySome(s.m.now())
 	switch {
 	case errors.Is(err, errMoveOver):

@@ -13,7 +13,6 @@ type Observation struct {
 	Partitions []PartitionObservation // awake and with an open log, by name; no more than were asked for
 	LeftOut    int                    // partitions that would have been among them
 	Topics     map[string]int64       // bytes appended to each topic since the start; no more topics than were asked for
-	Leaders    int                    // partitions that this node leads, those asleep left out
 	Asleep     int
 	Offline    int // that answer KAFKA_STORAGE_ERROR
 }
@@ -83,8 +82,6 @@ func (m *Manager) observe(p *replica, seen *Observation, topicsMax int) {
 	}
 	if kafka.Error(p.refusal.Load()) == kafka.KafkaStorageError {
 		seen.Offline++
-	} else if p.leads() {
-		seen.Leaders++
 	}
 	if _, known := seen.Topics[p.tp.Topic]; known || len(seen.Topics) < topicsMax {
 		seen.Topics[p.tp.Topic] += p.appendedBefore + p.appended.Load()

@@ -1,22 +1,23 @@
 package replica
 
 import (
+	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // recovery opens, after a stop that was not in order, the logs that nobody has asked for yet, several at a time. So what is asked for
-// is served at once, and how long that takes does not grow with the number of partitions. When all are open, what was found is made
-// durable at once, and the journals have served; until then nothing is compacted or moved: a journal says what was at the end of logs.
+// is served at once, and how long that takes does not grow with the number of partitions. A log directory is recovered when all its
+// logs are open and durable; until then its journal stays, as it says what was at the end of logs, and nothing of it is compacted or
+// moved.
 type recovery struct {
 	m     *Manager
 	begun bool    // guarded by Manager.applyMu
-	due   []*slot // not changed once it has begun
-	over  atomic.Bool
+	due   []*slot // of the first Apply; run's alone once it has begun
 
 	quit     chan struct{}
 	stopOnce sync.Once
@@ -26,7 +27,7 @@ type recovery struct {
 const (
 	// recoverAtOnce is how many logs are opened before what was found is flushed: together, as one flush of each costs more.
 	recoverAtOnce = 256
-	// recoverAgainAfter is how long it waits for logs that do not open because the system has run out of something.
+	// recoverAgainAfter is how long it waits for what the system has run out of.
 	recoverAgainAfter = time.Second
 )
 
@@ -41,44 +42,56 @@ func (r *recovery) begin() {
 	}
 	r.begun = true
 	r.m.setStraysAside()
-	if len(r.due) == 0 {
-		r.end()
+	if len(r.due) == 0 && r.end(nil) {
 		close(r.done)
 		return
 	}
-	go r.run()
+	go r.run(r.due)
+	r.due = nil
 }
 
 // stop lets it end with the logs that are being opened. It may be called again.
 func (r *recovery) stop() { r.stopOnce.Do(func() { close(r.quit) }) }
 
-// close stops it, waits for its end, and tells whether nothing is left to it.
-func (r *recovery) close() bool {
+// close stops it and waits for its end, or for ctx.
+func (r *recovery) close(ctx context.Context) {
 	r.stop()
 	r.m.applyMu.Lock()
 	begun := r.begun
 	r.m.applyMu.Unlock()
 	if !begun {
-		return true
+		return
 	}
-	<-r.done
-	return r.over.Load()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
 }
 
-func (r *recovery) run() {
+func (r *recovery) run(due []*slot) {
 	defer close(r.done)
-	began, left := r.m.now(), r.due
-	r.m.log.Info("recovering partitions after a stop that was not in order: each is served as soon as it is ready, or somebody asks", "partitions", len(left))
+	began, left := r.m.now(), due
+	if len(due) > 0 {
+		r.m.log.Info("recovering partitions after a stop that was not in order: each is served as soon as it is ready, or somebody asks", "partitions", len(due))
+	}
 	for {
-		if left = r.open(left); len(left) == 0 {
-			break
-		}
-		if !pause(recoverAgainAfter, r.quit) {
+		left = r.open(left)
+		if r.stopping() {
+			r.m.log.Warn("the broker stops before all partitions are recovered: the next start goes on with it", "left", len(left))
 			return
 		}
+		if r.end(left) {
+			break
+		}
+		pause(recoverAgainAfter, r.quit)
 	}
-	r.end()
-	r.m.log.Info("all partitions are recovered", "partitions", len(r.due), "ms", r.m.now().Sub(began).Milliseconds())
+	refused := 0
+	for _, s := range due {
+		if p := s.awakened(); p != nil && p.serves() != nil {
+			refused++
+		}
+	}
+	r.m.log.Info("partitions are recovered", "partitions", len(due), "of which not served", refused, "ms", r.m.now().Sub(began).Milliseconds())
 }
 
 // open opens logs, and returns those that sleep on, or were left because the node stops.
@@ -113,10 +126,14 @@ func (r *recovery) stopping() bool {
 	}
 }
 
-// prepare opens the logs of a group and flushes them at once. What goes wrong is told when they are used.
+// prepare opens the logs of a group and flushes them at once. If something goes wrong, the use of the partition tells.
 func (r *recovery) prepare(group []*slot) {
 	logs := make([]*commitlog.Log, len(group))
-	several(len(group), func(i int) { logs[i] = group[i].prepare() })
+	several(len(group), func(i int) {
+		if !r.stopping() {
+			logs[i] = group[i].prepare()
+		}
+	})
 	for _, d := range r.m.dirs {
 		var found []*commitlog.Log
 		for _, l := range logs {
@@ -130,16 +147,47 @@ func (r *recovery) prepare(group []*slot) {
 	}
 }
 
-// end makes durable, once, what recovery found.
-func (r *recovery) end() {
+// end ends the recovery of the log directories in which no log is left, and tells whether that is all of them.
+func (r *recovery) end(left []*slot) (all bool) {
+	all = true
+	waits := make(map[*logDir]bool)
+	for _, s := range left {
+		waits[s.dir()] = true
+	}
 	for _, d := range r.m.allDirs {
-		d.tell()
-		if d.failed() {
-			continue
-		}
-		if err := d.disk.SyncRecovered(); err != nil {
-			d.fail("flush of what recovery found", err)
+		switch {
+		case d.recovered.Load() || d.failed():
+		case waits[d]:
+			all = false
+		default:
+			all = d.endRecovery() && all
 		}
 	}
-	r.over.Store(true)
+	return all
+}
+
+// endRecovery lets the journal go. It is false if that can be tried again.
+func (d *logDir) endRecovery() bool {
+	d.tell()
+	err := d.disk.SyncRecovered()
+	switch {
+	case err == nil:
+		d.recovered.Store(true)
+	case vfs.IsFull(err):
+		d.sayAtTimes("the system refused something: recovery waits for it, and nothing is compacted or moved", "the end of recovery", nil, err)
+		return false
+	default:
+		d.fail("flush of what recovery found", err)
+	}
+	return true
+}
+
+// dir is the log directory that holds the partition.
+func (s *slot) dir() *logDir {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.asleep != nil {
+		return s.asleep.dir
+	}
+	return s.awake.Load().dir
 }

@@ -15,7 +15,8 @@ import (
 
 // slot is where a partition of this node is found. It holds none at first: the partition sleeps, its log is not open, and the first
 // who asks for the replica opens it. So a start does not grow with the number of partitions, nor, after a stop in order, do memory and
-// the next stop with those that nobody uses; after any other stop recovery opens them all. There is no way to a replica but replica and awakened, and a replica whose log is not open refuses everything.
+// the next stop with those that nobody uses; after any other stop recovery opens them all. There is no way to a replica but replica and
+// awakened, and a replica whose log is not open refuses everything.
 type slot struct {
 	awake atomic.Pointer[replica] // nil while the partition sleeps; another one when it moved to another directory
 
@@ -76,8 +77,8 @@ func (s *slot) open(exists, patient bool) (p *replica, opened bool, err error) {
 	return p, err == nil, err
 }
 
-// prepare opens the log and lets the partition sleep on: what was found can be flushed with that of others. It returns nil if there is
-// none to be flushed; of what went wrong tells who wakes it.
+// prepare opens the log and lets the partition sleep on, so that what was found can be flushed together with that of others. It returns
+// nil if there is no log to be flushed. An error comes again when the partition is woken, and is told then.
 func (s *slot) prepare() *commitlog.Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,8 +91,10 @@ func (s *slot) prepare() *commitlog.Log {
 // rouse shows the replica. The caller holds mu.
 func (s *slot) rouse() {
 	p := s.asleep
-	if s.has != nil {
+	if s.has != nil && p.serves() == nil {
 		p.follow(s.has)
+	} else if s.has != nil {
+		p.noteAssigned(s.has)
 	}
 	s.asleep, s.has = nil, nil
 	s.awake.Store(p)
@@ -144,6 +147,9 @@ func (s *slot) configure(now *settings) bool {
 		return true
 	}
 	s.asleep.settings.Store(now)
+	if s.asleep.log != nil {
+		s.asleep.log.SetConfig(now.log)
+	}
 	s.dueMs = 0
 	return !now.sleeps()
 }
@@ -187,9 +193,11 @@ func (s *slot) usage() (dir *logDir, u PartitionUsage, ok bool) {
 	return p.dir, PartitionUsage{TopicPartition: p.tp, Bytes: bytes}, err == nil
 }
 
-// highAtRest is the high watermark while the partition sleeps.
+// highAtRest is the high watermark while the partition sleeps, and not known while its log is being opened: that waits for the disk.
 func (s *slot) highAtRest() (kafka.Offset, bool) {
-	s.mu.Lock()
+	if !s.mu.TryLock() {
+		return kafka.NoOffset, false
+	}
 	defer s.mu.Unlock()
 	if s.asleep == nil {
 		return kafka.NoOffset, false

@@ -173,7 +173,7 @@ var table = []family{
 		}
 		return n
 	})},
-	{"raftsman_partitions_asleep", gauge, nil, "Partitions whose log nobody has needed since the start: it is not open, and they have no series of their own.", one(func(s *scene) int64 { return int64(s.seen.Asleep) })},
+	{"raftsman_partitions_asleep", gauge, nil, "Partitions whose log is not open: nobody has needed it since the start, and recovery has not come to it. They have no series of their own but the last high watermark that a checkpoint tells.", one(func(s *scene) int64 { return int64(s.seen.Asleep) })},
 	{"raftsman_partitions_left_out", gauge, nil, "Open partitions without series of their own, as there are more than 10,000.", one(func(s *scene) int64 { return int64(s.seen.LeftOut) })},
 	{"raftsman_log_dir_online", gauge, perDir, "0 if the log directory failed.", eachDir(func(d *dirScene) float64 { return float64(oneIf(!d.Offline)) })},
 	{"raftsman_log_dir_cordoned", gauge, perDir, "1 if it takes no new partitions.", eachDir(func(d *dirScene) float64 { return float64(oneIf(d.Cordoned)) })},
