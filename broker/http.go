@@ -25,10 +25,10 @@ type httpListener struct {
 
 // Limits of the HTTP listener. Connections are not kept: whoever scrapes comes each few seconds.
 const (
-	httpConnsMax   = 32
+	httpConnsMax   = 128
 	httpHeadMax    = 8 << 10
-	httpHeadWait   = 5 * time.Second
-	httpWriteWait  = 20 * time.Second
+	httpHeadWait   = 2 * time.Second
+	httpWriteWait  = 5 * time.Second
 	httpCloseGrace = 500 * time.Millisecond
 )
 

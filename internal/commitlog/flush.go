@@ -188,6 +188,9 @@ func (d *Dir) SyncRecovered() error {
 	}
 	d.journal.round.Lock() // the next journal is made when this one is gone
 	defer d.journal.round.Unlock()
+	if !d.recovering() {
+		return nil // the journal that is there is this process's, and in use
+	}
 	if err := d.keepJournal(); err != nil {
 		return d.failUnlessFull(err)
 	}

@@ -244,6 +244,45 @@ func TestFullDiskMakesDoWithoutAJournal(t *testing.T) {
 	flush(t, logs[0])
 }
 
+// TestSyncRecoveredLeavesAJournalThatIsInUse: of a directory that was closed in order no journal was found, and the one that is there has
+// what was acknowledged since.
+func TestSyncRecoveredLeavesAJournalThatIsInUse(t *testing.T) {
+	disk := faultfs.NewDisk(1)
+	format(t, disk)
+	d, logs := openJournaled(t, disk, 64<<10)
+	for _, l := range logs {
+		if err := l.Close(testStart); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := d.Close(true, 0); err != nil {
+		t.Fatal(err)
+	}
+	d = openDir(t, disk)
+	d.SetJournal(64<<10, 0)
+	for i := range logs {
+		tp, id := journalTopic(i)
+		l, err := d.Open(tp, id, DefaultConfig(), testStart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs[i] = l
+	}
+	fill(t, logs[0], 1, 0)
+	flushSmall(t, d, logs)
+	fill(t, logs[1], 1, 0) // so that there is something to be made durable
+	if err := d.SyncRecovered(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := disk.Stat(d.journalName()); err != nil {
+		t.Fatalf("the journal in use is gone: %v", err)
+	}
+	fill(t, logs[0], 1, 0)
+	if left := flushSmall(t, d, logs[:1]); len(left) != 0 {
+		t.Error("the journal does not serve any more")
+	}
+}
+
 // TestGapThatTheJournalFillsIsNoCompaction: in a compacted log offsets may be missing between segments. But those that the journal
 // has were lost with the power.
 func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {

@@ -22,6 +22,7 @@ type DirObservation struct {
 	Path          string
 	Offline       bool
 	Cordoned      bool
+	Recovered     bool  // no log in it waits for recovery
 	Total, Usable int64 // bytes of its file system; -1 when not known
 	Room          condition.Directory
 	Partitions    int64
@@ -42,7 +43,7 @@ func (m *Manager) Observe(partitionsMax, topicsMax int) Observation {
 	seen := Observation{Topics: map[string]int64{}}
 	for _, d := range m.dirs {
 		o := DirObservation{
-			Path: d.disk.Path(), Offline: d.failed(), Cordoned: d.shut.Load(), Total: -1, Usable: -1, Partitions: d.count.Load(),
+			Path: d.disk.Path(), Offline: d.failed(), Cordoned: d.shut.Load(), Recovered: d.recovered.Load(), Total: -1, Usable: -1, Partitions: d.count.Load(),
 		}
 		if !o.Offline {
 			if total, usable, err := d.disk.Free(); err == nil {

@@ -193,13 +193,14 @@ func (s *slot) usage() (dir *logDir, u PartitionUsage, ok bool) {
 	return p.dir, PartitionUsage{TopicPartition: p.tp, Bytes: bytes}, err == nil
 }
 
-// highAtRest is the high watermark while the partition sleeps, and not known while its log is being opened: that waits for the disk.
+// highAtRest is the high watermark while the partition sleeps. It is not known before recovery has come to it, nor while its log is being
+// opened: that waits for the disk.
 func (s *slot) highAtRest() (kafka.Offset, bool) {
 	if !s.mu.TryLock() {
 		return kafka.NoOffset, false
 	}
 	defer s.mu.Unlock()
-	if s.asleep == nil {
+	if s.asleep == nil || !s.asleep.dir.recovered.Load() {
 		return kafka.NoOffset, false
 	}
 	return s.asleep.dir.disk.HighWatermarkAtRest(s.asleep.tp)

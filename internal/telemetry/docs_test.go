@@ -18,11 +18,11 @@ const docsIntro = `<!-- Generated from the tables of internal/telemetry: go test
 # Metrics
 
 ` + "`raftsman.http.listener=127.0.0.1:9404`" + ` in ` + "`server.properties`" + ` turns an HTTP listener on; it is off by default. It is not encrypted and asks
-for no password: choose an address that only those who may look can reach. It answers, to GET alone:
+for no password: choose an address that only those who may look can reach. It answers, to GET and HEAD alone:
 
 | path | |
 |---|---|
-| ` + "`/metrics`" + ` | what follows, in Prometheus's text format; two scrapes at a time. A node that starts or stops tells of its process only |
+| ` + "`/metrics`" + ` | what follows, in Prometheus's text format; eight scrapes at a time. A node that starts or stops tells of its process only |
 | ` + "`/healthz`" + ` | 200 while the process lives, also while it recovers its logs; 503 with the reason when the node can't go on |
 | ` + "`/readyz`" + ` | 200 while the node serves, 503 while it starts or stops |
 

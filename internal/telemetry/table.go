@@ -176,6 +176,7 @@ var table = []family{
 	{"raftsman_partitions_asleep", gauge, nil, "Partitions whose log is not open: nobody has needed it since the start, and recovery has not come to it. They have no series of their own but the last high watermark that a checkpoint tells.", one(func(s *scene) int64 { return int64(s.seen.Asleep) })},
 	{"raftsman_partitions_left_out", gauge, nil, "Open partitions without series of their own, as there are more than 10,000.", one(func(s *scene) int64 { return int64(s.seen.LeftOut) })},
 	{"raftsman_log_dir_online", gauge, perDir, "0 if the log directory failed.", eachDir(func(d *dirScene) float64 { return float64(oneIf(!d.Offline)) })},
+	{"raftsman_log_dir_recovered", gauge, perDir, "0 while logs in it are still to be opened after a stop that was not in order: nothing in it is compacted or moved, and a stop is not in order.", eachDir(func(d *dirScene) float64 { return float64(oneIf(d.Recovered)) })},
 	{"raftsman_log_dir_cordoned", gauge, perDir, "1 if it takes no new partitions.", eachDir(func(d *dirScene) float64 { return float64(oneIf(d.Cordoned)) })},
 	{"raftsman_log_dir_partitions", gauge, perDir, "Partitions in it.", eachDir(func(d *dirScene) float64 { return float64(d.Partitions) })},
 	{"raftsman_log_dir_total_bytes", gauge, perDir, "Size of its file system; -1: not known.", eachDir(func(d *dirScene) float64 { return float64(d.Total) })},

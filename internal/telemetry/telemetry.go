@@ -35,8 +35,8 @@ type Telemetry struct {
 	failed  atomic.Pointer[string]  // why the node can't go on
 }
 
-// scrapesAtOnce is how many may be answered at the same time; more are told to come again.
-const scrapesAtOnce = 2
+// scrapesAtOnce is how many may be answered at the same time, those that are slow to read among them; more are told to come again.
+const scrapesAtOnce = 8
 
 // New returns a Telemetry that has no numbers yet. now is when the broker started.
 func New(now time.Time) *Telemetry {

@@ -22,6 +22,9 @@ func TestTheJournalIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := d.SyncRecovered(); err != nil {
+		t.Fatal(err)
+	}
 	var logs []*commitlog.Log
 	for i := range int32(4) {
 		l, err := d.Create(kafka.TopicPartition{Topic: "orders", Partition: i}, kafka.TopicID{6: 0x40, 8: 0x80, 15: 7}, commitlog.DefaultConfig(), now)
