@@ -450,8 +450,13 @@ var damageCases = []struct {
 		name: "a bit of the topic's id in partition.metadata", state: anyState, names: "partition.metadata",
 		do: func(d damage) {
 			d.change(filepath.Join(d.folder, "partition.metadata"), func(c []byte) []byte {
-				c[bytes.Index(c, []byte("topic_id: "))+12] ^= 1
-				return c
+				const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+				for i := bytes.Index(c, []byte("topic_id: ")) + len("topic_id: "); ; i++ {
+					if strings.IndexByte(digits, c[i]^1) >= 0 { // else it is no id any more, and made anew
+						c[i] ^= 1
+						return c
+					}
+				}
 			})
 		},
 	},
