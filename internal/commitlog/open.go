@@ -168,7 +168,9 @@ func (o *opening) run() error {
 		return err
 	}
 	for _, s := range o.list {
-		s.used = false
+		s.mu.Lock()
+		s.used = false // opening it was no use
+		s.mu.Unlock()
 		if o.trusted {
 			s.idle(s == o.list[len(o.list)-1])
 		}

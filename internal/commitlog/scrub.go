@@ -12,8 +12,8 @@ import (
 )
 
 // Scrub reads a log from its first segment to what its end is when it comes there, and checks all batches: their headers, their
-// CRCs, and that their offsets follow each other. It is used by one goroutine; appends, reads, retention, truncation, compaction
-// and the deletion of the log go on beside it: what they take away is passed over.
+// CRCs, and that their offsets follow each other and their leader epochs do not go back. It is used by one goroutine; appends, reads,
+// retention, truncation, compaction and the deletion of the log go on beside it: what they take away is passed over.
 type Scrub struct {
 	log  *Log
 	from kafka.Offset // segments with a lower base were read

@@ -40,6 +40,28 @@ func scrubSeed(t *testing.T) (uint64, *rand.Rand) {
 	return seed, rand.New(rand.NewPCG(seed, 7))
 }
 
+// epochMayBe tells whether a byte lies in the leader epoch of a batch, which its CRC does not cover, and neither the batches around it
+// in the segment nor the latest epoch are at odds with what it says now.
+func epochMayBe(segment []byte, at int, latest kafka.Epoch) bool {
+	const epochAt, epochEnd = 12, 16
+	before := kafka.NoEpoch
+	for begin := 0; begin < len(segment); {
+		b, rest, err := record.Split(segment[begin:])
+		if err != nil {
+			return false
+		}
+		if begin+epochAt <= at && at < begin+epochEnd {
+			after := latest
+			if next, _, err := record.Split(rest); err == nil {
+				after = next.LeaderEpoch()
+			}
+			return before <= b.LeaderEpoch() && b.LeaderEpoch() <= after
+		}
+		before, begin = b.LeaderEpoch(), begin+len(b)
+	}
+	return false
+}
+
 // TestScrubFindsEachFlippedBit: it names the batch, or where a flip makes it look whole the one behind it.
 func TestScrubFindsEachFlippedBit(t *testing.T) {
 	seed, r := scrubSeed(t)
@@ -81,6 +103,9 @@ func TestScrubFindsEachFlippedBit(t *testing.T) {
 		_, err = scrubbed(l, 1000)
 		write(content)
 		var corrupt *CorruptError
+		if err == nil && epochMayBe(damaged, bit/8, l.LatestEpoch()) {
+			continue
+		}
 		if !errors.As(err, &corrupt) || !strings.HasSuffix(corrupt.File, logSuffix) || corrupt.Advice() == "" {
 			t.Errorf("flip %d, bit %d of %s: %v\nrepeat: SCRUB_SEED=%d go test -run %s ./internal/commitlog", i, bit, name, err, seed, t.Name())
 			continue
