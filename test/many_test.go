@@ -41,7 +41,7 @@ func TestManyPartitionsWithFewFiles(t *testing.T) {
 		p = startWithFewFiles(t, dir)
 		if turn.kill { // or the next stop would not be in order
 			eventually(t, atLast, "the end of recovery", func() error {
-				if !strings.Contains(p.log.String(), "all partitions are recovered") {
+				if !strings.Contains(p.log.String(), "partitions are recovered") {
 					return errors.New("not yet")
 				}
 				return nil

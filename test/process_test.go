@@ -98,11 +98,19 @@ func startBroker(t testing.TB, dir string, args ...string) *process {
 func startBrokerAt(t testing.TB, dir string, port int, args ...string) *process {
 	t.Helper()
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
-	args = append([]string{"serve", "--data", dir, "--listen", addr}, args...)
+	args = append(serveArgs(dir, addr), args...)
 	p := startProcess(t, addr, exec.Command(binary(t), args...))
 	p.dir = dir
 	p.awaitServing(atLast)
 	return p
+}
+
+// serveArgs are the arguments for a directory, or for several with commas between them.
+func serveArgs(dirs, addr string) []string {
+	if strings.Contains(dirs, ",") {
+		return []string{"serve", "--override", "log.dirs=" + dirs, "--listen", addr}
+	}
+	return []string{"serve", "--data", dirs, "--listen", addr}
 }
 
 func startProcess(t testing.TB, addr string, command *exec.Cmd) *process {

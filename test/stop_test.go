@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -324,6 +325,9 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 // TestRepeatedSignalStopsInOrder: GNU timeout signals its child and then the child's group, a terminal that is closed everybody in
 // it. Meanwhile the broker waits for a peer that reads nothing.
 func TestRepeatedSignalStopsInOrder(t *testing.T) {
+	signals := make(chan os.Signal, 1) // under nohup this process would hand on that SIGHUP is ignored
+	signal.Notify(signals, syscall.SIGHUP)
+	defer signal.Stop(signals)
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			p := startBroker(t, t.TempDir())
@@ -404,7 +408,7 @@ func launchStrace(t testing.TB, dir string, port int, options ...string) *proces
 	t.Helper()
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	args := append([]string{"-D", "-f", "-qqq", "-o", filepath.Join(t.TempDir(), "strace.txt")}, options...)
-	args = append(args, binary(t), "serve", "--data", dir, "--listen", addr)
+	args = append(append(args, binary(t)), serveArgs(dir, addr)...)
 	p := startProcess(t, addr, exec.Command("strace", args...))
 	p.dir = dir
 	return p
