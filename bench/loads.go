@@ -189,6 +189,11 @@ func fill(ctx context.Context, b *broker, topic string, all [][]byte, count int,
 			}
 		})
 	}
+	return flushAll(ctx, cl, &failed)
+}
+
+// flushAll waits until all is acknowledged, and returns what failed.
+func flushAll(ctx context.Context, cl *kgo.Client, failed *atomic.Pointer[error]) error {
 	if err := cl.Flush(ctx); err != nil {
 		return err
 	}

@@ -103,13 +103,7 @@ func produceSteadily(ctx context.Context, cl *kgo.Client, length time.Duration) 
 			}
 		})
 	}
-	if err := cl.Flush(ctx); err != nil {
-		return err
-	}
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return flushAll(ctx, cl, &failed)
 }
 
 // readValues reads so many records and returns how many bytes their values have.

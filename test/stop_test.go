@@ -285,6 +285,17 @@ func TestStopGivesUpOnADiskThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// awaitStopping waits until the broker says that it stops.
+func (p *process) awaitStopping() {
+	p.t.Helper()
+	eventually(p.t, atLast, "the broker says that it stops", func() error {
+		if !strings.Contains(p.log.String(), "msg=stopping") {
+			return errors.New(p.log.tail(3))
+		}
+		return nil
+	})
+}
+
 // TestSecondSignalStopsAtOnce gives a broker that waits for a peer a second signal.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
@@ -292,12 +303,7 @@ func TestSecondSignalStopsAtOnce(t *testing.T) {
 			p := startBroker(t, t.TempDir())
 			stall(t, p.addr)
 			p.signal(signal)
-			eventually(t, atLast, "the broker says that it stops", func() error {
-				if !strings.Contains(p.log.String(), "msg=stopping") {
-					return errors.New(p.log.tail(3))
-				}
-				return nil
-			})
+			p.awaitStopping()
 			began := time.Now()
 			for ended := false; !ended; { // what comes within half a second of the first signal is one with it
 				if err := p.command.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -333,12 +339,7 @@ func TestRepeatedSignalStopsInOrder(t *testing.T) {
 			p := startBroker(t, t.TempDir())
 			stall(t, p.addr)
 			p.signal(signal)
-			eventually(t, atLast, "the broker says that it stops", func() error {
-				if !strings.Contains(p.log.String(), "msg=stopping") {
-					return errors.New(p.log.tail(3))
-				}
-				return nil
-			})
+			p.awaitStopping()
 			p.signal(signal)
 			select {
 			case <-p.exited:

@@ -283,9 +283,9 @@ func TestSyncRecoveredLeavesAJournalThatIsInUse(t *testing.T) {
 	}
 }
 
-// TestGapThatTheJournalFillsIsNoCompaction: in a compacted log offsets may be missing between segments. But those that the journal
-// has were lost with the power.
-func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {
+// compactedAndJournaled is a log of a compacted topic that has one batch, which is flushed, in a directory that makes a journal at once.
+func compactedAndJournaled(t *testing.T) (vfs.FS, *Dir, *Log) {
+	t.Helper()
 	fs := vfs.NewMemory()
 	format(t, fs)
 	d := openDir(t, fs)
@@ -301,7 +301,14 @@ func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {
 	}
 	fill(t, l, 1, 0)
 	flush(t, l)
-	kept := l.Size()
+	return fs, d, l
+}
+
+// TestGapThatTheJournalFillsIsNoCompaction: in a compacted log offsets may be missing between segments. But those that the journal
+// has were lost with the power.
+func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {
+	fs, d, l := compactedAndJournaled(t)
+	kept, c := l.Size(), l.Config()
 	fill(t, l, 1, 0)
 	flushSmall(t, d, []*Log{l})
 	acked := bytesOf(t, l)
@@ -335,22 +342,8 @@ func TestGapThatTheJournalFillsIsNoCompaction(t *testing.T) {
 // TestGapThatAnotherBrokersCleanerLeftStays: what the journal of before still has of a gap was compacted by a broker that has led
 // since, and what that one wrote behind the gap stays.
 func TestGapThatAnotherBrokersCleanerLeftStays(t *testing.T) {
-	fs := vfs.NewMemory()
-	format(t, fs)
-	d := openDir(t, fs)
-	d.SetJournal(64<<10, 0)
-	if err := d.SyncRecovered(); err != nil {
-		t.Fatal(err)
-	}
-	c := smallConfig()
-	c.Compact = true
-	l, err := d.Create(testTopic, testID, c, testStart)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fill(t, l, 1, 0)
-	flush(t, l)
-	kept := l.Size()
+	fs, d, l := compactedAndJournaled(t)
+	kept, c := l.Size(), l.Config()
 	for len(l.Segments()) == 1 {
 		fill(t, l, 1, 0)
 		flushSmall(t, d, []*Log{l})

@@ -57,14 +57,10 @@ func surviveCutsWhileMoving(t *testing.T, seed uint64) {
 	var ledgers [crashPartitions]ledger
 	for round := range 3 {
 		disk.CutAt(random.IntN(500))
-		var running, moving sync.WaitGroup
+		var moving sync.WaitGroup
 		done := make(chan struct{})
-		for i := range ledgers {
-			running.Go(func() { w.produceUntilCut(int32(i), &ledgers[i]) })
-			running.Go(func() { w.readUntilCut(int32(i), &ledgers[i]) })
-		}
 		moving.Go(func() { w.moveAbout(rand.New(rand.NewPCG(seed, uint64(round))), done) })
-		running.Wait()
+		w.produceAndReadUntilCut(&ledgers)
 		close(done)
 		moving.Wait()
 		_ = w.m.Close(context.Background())
