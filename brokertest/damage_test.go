@@ -344,6 +344,10 @@ var damageCases = []struct {
 		do: func(d damage) { d.remove(d.file(".log", 2)) },
 	},
 	{
+		name: "the first segment is missing", state: "clean", names: ".log",
+		do: func(d damage) { d.remove(d.segment(0)...) },
+	},
+	{
 		name: "all segments are missing", state: anyState, names: "hurt-0",
 		do: func(d damage) { d.remove(d.files(".log")...) },
 	},

@@ -22,6 +22,7 @@ type Config struct {
 	RetentionMs        int64
 	RetentionBytes     int64
 	FileDeleteDelayMs  int64 // file.delete.delay.ms: how long files of removed segments stay, renamed to .deleted
+	BeginsElsewhere    bool  // what lies before the first segment is in a snapshot, or with remote.storage.enable another broker keeps it
 
 	ProducerIDExpiration time.Duration // producer.id.expiration.ms
 	MaxProducers         int           // how many producers the idempotence window remembers

@@ -19,6 +19,7 @@ type notedDamage struct {
 	File    string `json:"file"` // in the folder
 	At      int64  `json:"at"`   // the batch that is damaged
 	Reason  string `json:"reason"`
+	Before  bool   `json:"missingBefore,omitempty"` // the file is whole, but the first one, and some are missing that came before
 }
 
 // NoteDamage makes it last that records of a segment are damaged, durably. Of other damage nothing is noted: the next start meets it
@@ -30,7 +31,11 @@ func (l *Log) NoteDamage(by *CorruptError) error {
 	if err := l.dir.Failed(); err != nil {
 		return err
 	}
-	content, err := json.Marshal(notedDamage{File: filepath.Base(by.File), At: by.At, Reason: by.Reason})
+	return l.noteDamage(by, false)
+}
+
+func (l *Log) noteDamage(by *CorruptError, before bool) error {
+	content, err := json.Marshal(notedDamage{File: filepath.Base(by.File), At: by.At, Reason: by.Reason, Before: before})
 	if err != nil {
 		return fmt.Errorf("note damage: %w", err)
 	}
@@ -48,6 +53,10 @@ func (o *opening) checkNoted() error {
 	}
 	var noted notedDamage
 	if json.Unmarshal(content, &noted) == nil && filepath.Base(noted.File) == noted.File {
+		if noted.Before {
+			o.beginNoted = true // checkBegin tells
+			return nil
+		}
 		name := filepath.Join(o.folder, noted.File)
 		switch err := o.checkUpTo(name, noted.At); {
 		case isCorrupt(err):

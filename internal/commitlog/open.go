@@ -144,6 +144,8 @@ type opening struct {
 	floor           kafka.Offset // what lies below had been flushed
 	scanFrom        kafka.Offset // what lies below needs no recovery
 	startCheckpoint kafka.Offset
+	beginNoted      bool // it was refused before, as its begin was missing
+	beginDeleted    bool // files of segments that retention took are still there
 
 	list      []*segment
 	snapshots []kafka.Offset // offsets of snapshot files, ascending
@@ -156,6 +158,9 @@ func (o *opening) run() error {
 		return err
 	}
 	if err := o.readEpochs(); err != nil {
+		return err
+	}
+	if err := o.checkBegin(); err != nil {
 		return err
 	}
 	if err := o.findEnd(); err != nil {
@@ -201,6 +206,7 @@ func (o *opening) listFiles() error {
 		} else if strings.HasSuffix(e.Name, txnIndexSuffix) {
 			o.transactional.Store(true)
 		} else if isLeftover(e.Name) {
+			o.beginDeleted = o.beginDeleted || strings.HasSuffix(e.Name, logSuffix+deletedSuffix)
 			if err := o.remove(e.Name); err != nil {
 				return err
 			}

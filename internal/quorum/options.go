@@ -108,5 +108,6 @@ func (o *Options) logConfig() commitlog.Config {
 	c := commitlog.DefaultConfig()
 	c.SegmentBytes, c.SegmentMs = o.SegmentBytes, o.SegmentMs
 	c.Delete, c.RetentionMs, c.RetentionBytes = true, -1, -1
+	c.BeginsElsewhere = true // in a snapshot: loadSnapshot tells if none goes before it
 	return c
 }

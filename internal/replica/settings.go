@@ -70,6 +70,7 @@ func (c *settingsCache) resolve(dynamic, overrides map[string]string) *settings 
 			Delete: t.CleanupDelete, Compact: t.CleanupCompact, DeleteRetentionMs: t.DeleteRetentionMs,
 			CompactionLagMinMs: t.CompactionLagMinMs, CompactionLagMaxMs: t.CompactionLagMaxMs,
 			RetentionMs: t.RetentionMs, RetentionBytes: t.RetentionBytes, FileDeleteDelayMs: t.FileDeleteDelayMs,
+			BeginsElsewhere:      t.RemoteStorage,
 			ProducerIDExpiration: time.Duration(broker.Int64("producer.id.expiration.ms")) * time.Millisecond,
 			MaxProducers:         broker.Int("raftsman.producers.per.partition.max"),
 		},

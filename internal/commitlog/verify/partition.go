@@ -45,7 +45,7 @@ func (c *Checker) Partition(path string) error {
 	for _, f := range []struct {
 		name string
 		into *map[kafka.TopicPartition]kafka.Offset
-	}{{commitlog.RecoveryPointFile, &points.recovery}, {commitlog.CleanerFile, &points.cleaned}} {
+	}{{commitlog.RecoveryPointFile, &points.recovery}, {commitlog.CleanerFile, &points.cleaned}, {commitlog.LogStartFile, &points.start}} {
 		content, err := vfs.ReadFile(c.FS, filepath.Join(dir, f.name))
 		if err != nil && !vfs.IsNotExist(err) {
 			return err
@@ -88,8 +88,14 @@ func (c *Checker) partition(path string, tp kafka.TopicPartition, points checkpo
 			return span{}, err
 		}
 	}
-	if err := p.checkEpochs(); err != nil {
+	epochs, err := p.checkEpochs()
+	if err != nil {
 		return span{}, err
+	}
+	if points.clean && !c.Live && tp.Topic != metadataTopic && len(p.segments) > 0 { // that one's begin is in a snapshot
+		if lost := commitlog.LostBegin(p.segments[0].name, p.segments[0].base, epochs, points.start[tp]); lost != nil {
+			p.found(lost.File, 0, lost.Remedy, "%s", lost.Reason)
+		}
 	}
 	return p.span(), nil
 }
@@ -256,16 +262,16 @@ func (p *partition) follows(s *segment, b commitlog.PositionedBatch, limit kafka
 	return 0, ""
 }
 
-// checkEpochs compares the leader epochs of the batches with leader-epoch-checkpoint.
-func (p *partition) checkEpochs() error {
+// checkEpochs compares the leader epochs of the batches with leader-epoch-checkpoint, and returns what that says.
+func (p *partition) checkEpochs() ([]commitlog.EpochStart, error) {
 	name := filepath.Join(p.path, commitlog.EpochsFile)
 	content, err := vfs.ReadFile(p.FS, name)
 	if err != nil && !vfs.IsNotExist(err) {
-		return err
+		return nil, err
 	}
 	entries, parseErr := commitlog.ParseEpochs(content)
 	if parseErr != nil || err != nil || len(entries) == 0 {
-		return nil //nolint:nilerr // told, or made anew
+		return nil, nil //nolint:nilerr // told, or made anew
 	}
 	var runs []run
 	for _, s := range p.segments {
@@ -291,7 +297,7 @@ func (p *partition) checkEpochs() error {
 			p.found(name, lineStart(content, r.line), remedyDerived, "leader epoch %d from offset %d on, but the records have %d", r.said, r.base, r.epoch)
 		}
 	}
-	return nil
+	return entries, nil
 }
 
 // run is batches of one leader epoch one after the other, by the first of them.

@@ -76,6 +76,7 @@ func (c *Checker) Dir(path string) error {
 		}
 	}
 	points.recovery, points.cleaned = byPartition(files[commitlog.RecoveryPointFile]), byPartition(files[commitlog.CleanerFile])
+	points.start = byPartition(files[commitlog.LogStartFile])
 	ranges := make(map[kafka.TopicPartition]span)
 	for _, e := range entries {
 		tp, ok := commitlog.ParseFolder(e.Name)
@@ -97,8 +98,8 @@ func (c *Checker) Dir(path string) error {
 
 // checkpoints is what the directory says about its partitions.
 type checkpoints struct {
-	clean             bool // the broker was stopped in order
-	recovery, cleaned map[kafka.TopicPartition]kafka.Offset
+	clean                    bool // the broker was stopped in order
+	recovery, cleaned, start map[kafka.TopicPartition]kafka.Offset
 }
 
 // span is the offsets of a partition; valid is false where damage hides the end.

@@ -278,3 +278,32 @@ func TestTornEndIsNoDamage(t *testing.T) {
 		t.Errorf("a segment is missing from the middle: %+v", c.Damages)
 	}
 }
+
+// TestALostFirstSegmentIsNamed: after a stop in order.
+func TestALostFirstSegmentIsNamed(t *testing.T) {
+	fs := filled(t)
+	entries, err := fs.ReadDir("/data/ours-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var second string
+	for _, e := range entries {
+		switch {
+		case strings.HasPrefix(e.Name, "00000000000000000000."):
+			if err := fs.Remove("/data/ours-0/" + e.Name); err != nil {
+				t.Fatal(err)
+			}
+		case second == "" && strings.HasSuffix(e.Name, ".log"):
+			second = "/data/ours-0/" + e.Name
+		}
+	}
+	if c := checked(t, fs); len(c.Damages) != 1 || c.Damages[0].File != second || !strings.HasPrefix(c.Damages[0].Reason, "offsets 0 to ") {
+		t.Errorf("found %+v, want what is missing before %s", c.Damages, second)
+	}
+	if err := fs.Remove("/data/" + commitlog.CleanShutdownFile); err != nil {
+		t.Fatal(err)
+	}
+	if c := checked(t, fs); len(c.Damages) > 0 {
+		t.Errorf("after a kill it may have been retention: %+v", c.Damages)
+	}
+}
