@@ -82,9 +82,9 @@ func (s *Server) welcome(nc net.Conn, l Listener) {
 	s.conns[c] = struct{}{}
 	s.perIP[ip]++
 	s.metrics.Connections.Add(1)
+	s.metrics.ConnectionsAccepted.Inc()
 	s.serving.Go(c.serve)
 	s.mu.Unlock()
-	s.metrics.ConnectionsAccepted.Inc()
 }
 
 func (s *Server) limitOf(ip netip.Addr) (limit int, limited bool) {

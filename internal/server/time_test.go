@@ -155,7 +155,7 @@ func TestShutdownOfIdleServerIsImmediate(t *testing.T) {
 // A client that goes away while its request is parked is noticed before the request's own time is over.
 func TestGoneClientOfParkedRequestIsNoticed(t *testing.T) {
 	parked := newParking(kmsg.JoinGroup)
-	ts := start(t, Config{IdleMax: 80 * time.Millisecond}, parked.handle)
+	ts := start(t, Config{WriteTimeout: 80 * time.Millisecond}, parked.handle) // so that the sweep comes often
 	c := dial(t, ts.addr)
 	c.send(c.frame(request(kmsg.JoinGroup, 5)))
 	r := <-parked.arrived
