@@ -30,7 +30,7 @@ type duty struct {
 // sweepEvery is how often files are deleted that were renamed to .deleted long enough ago.
 const sweepEvery = 10 * time.Second
 
-func (b *background) start(m *Manager) {
+func (b *background) start(m *Manager, byCaller bool) {
 	b.m, b.quit, b.done = m, make(chan struct{}), make(chan struct{})
 	ms := func(name string) time.Duration { return time.Duration(m.broker.Int64(name)) * time.Millisecond }
 	b.duties = []duty{
@@ -47,6 +47,10 @@ func (b *background) start(m *Manager) {
 	now := m.now()
 	for i := range b.duties {
 		b.duties[i].next = now.Add(b.duties[i].every)
+	}
+	if byCaller {
+		close(b.done)
+		return
 	}
 	go b.run()
 }

@@ -181,10 +181,10 @@ func TestCleanerTakesAFailedDiskOffline(t *testing.T) {
 }
 
 func TestCleanerLeavesADeletedTopic(t *testing.T) {
-	w := newWorld(t, append([]string{"log.cleaner.io.max.bytes.per.second=100"}, cleanerBroker...)...)
+	w := newWorld(t, append([]string{"log.cleaner.io.max.bytes.per.second=1"}, cleanerBroker...)...)
 	id := w.topic("compacted", 1, "cleanup.policy=compact", "internal.segment.bytes=2000")
 	w.rounds("compacted", 60)
-	w.waitFor("a cleaning", func() bool { return w.m.CleanerMetrics().Running.Value() == 1 })
+	w.waitFor("a cleaning that waits for its next byte", func() bool { return w.m.CleanerMetrics().ThrottledMs.Value() > 0 })
 	w.deleteTopic(id)
 	w.topic("compacted", 1, "cleanup.policy=compact", "internal.segment.bytes=2000")
 	w.rounds("compacted", 10)

@@ -28,6 +28,8 @@ type Options struct {
 	OnDirFailure func(path string, left int, cause error)
 	// OnDirReport is called when TakeDirReport has something to tell. It must not block. nil: nobody wants to know.
 	OnDirReport func()
+
+	dutiesByCaller bool // for tests: what the background does every so often is done by nobody but them
 }
 
 // Manager owns the partitions that live on this node. All methods are safe for concurrent use, except that Apply calls follow
@@ -104,7 +106,7 @@ func New(o Options) *Manager {
 	m.settings.broker = o.Broker
 	m.recovery.init(m)
 	m.moves.start(m)
-	m.background.start(m)
+	m.background.start(m, o.dutiesByCaller)
 	m.scrubber.start(m)
 	return m
 }

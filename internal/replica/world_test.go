@@ -230,7 +230,7 @@ func (w *world) start() {
 		dirs = append(dirs, d)
 	}
 	w.m = New(Options{
-		NodeID: testNode, Dirs: dirs, Broker: broker, Log: slog.New(slog.NewTextHandler(w.log, nil)),
+		NodeID: testNode, Dirs: dirs, Broker: broker, Log: slog.New(slog.NewTextHandler(w.log, nil)), dutiesByCaller: true,
 		OnDirFailure: func(path string, left int, _ error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -327,7 +327,7 @@ func (w *world) elect(id kafka.TopicID, index int32, leader kafka.NodeID) {
 }
 
 // waitLimit is when a test gives up waiting for what must happen.
-const waitLimit = 30 * time.Second
+const waitLimit = time.Minute
 
 // waitFor waits for a condition that other goroutines bring about, and that nobody tells of.
 func (w *world) waitFor(what string, condition func() bool) {
@@ -365,7 +365,7 @@ func none[T any](t testing.TB, from <-chan T) {
 
 // send starts a produce of one batch.
 func (w *world) send(topic string, index int32, acks int16, batch []byte) <-chan ProduceResult {
-	return w.sendWithin(topic, index, acks, 30_000, batch)
+	return w.sendWithin(topic, index, acks, 5*60_000, batch)
 }
 
 func (w *world) sendWithin(topic string, index int32, acks int16, timeoutMs int32, batch []byte) <-chan ProduceResult {
