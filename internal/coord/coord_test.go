@@ -79,6 +79,7 @@ func TestCommitsThatComeTogetherAreOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.commit("g", 0) // the partition is loaded
+		synctest.Wait()  // and nobody works for it: the next commit goes to the log at once
 		before := w.logs.count()
 		w.logs.hold()
 		var answers []<-chan group.Reply
@@ -244,7 +245,7 @@ func TestRule46(t *testing.T) {
 func TestWhileLoadingClientsAreToldToComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})
-		w := newWorld(t, func(w *world) { w.logs.gate = gate })
+		w := newWorld(t, func(w *world) { w.logs.gate, w.opts.LoadGrace = gate, 0 })
 		begun := time.Now()
 		if code := w.commit("g", 1); code != kafka.CoordinatorLoadInProgress {
 			t.Errorf("commit while loading: %v, want COORDINATOR_LOAD_IN_PROGRESS", code)

@@ -177,6 +177,7 @@ func newWorld(t testing.TB, change ...func(*world)) *world {
 			SessionTimeoutMin: time.Second, SessionTimeoutMax: time.Hour, MembersMax: 100, OffsetMetadataMax: 100,
 			OffsetsRetention: 24 * time.Hour, NewMemberJoinTimeout: 5 * time.Minute,
 		},
+		LoadGrace: time.Minute, // however long the scheduler takes
 	}
 	for _, f := range change {
 		f(w)
