@@ -40,6 +40,7 @@ func newGroupNode(t testing.TB) *node {
 			SessionTimeoutMin: time.Second, SessionTimeoutMax: time.Hour, MembersMax: 100, OffsetMetadataMax: 100,
 			OffsetsRetention: time.Hour, NewMemberJoinTimeout: time.Minute,
 		},
+		LoadGrace: time.Minute,
 	})
 	t.Cleanup(func() {
 		if err := n.api.Coord.Close(context.Background()); err != nil {

@@ -142,6 +142,7 @@ func TestTheOldestVersionsMakeAClient(t *testing.T) {
 	find := at(0, kmsg.NewPtrFindCoordinatorRequest())
 	find.CoordinatorKey = "old"
 	until(l, find, "a coordinator", found)
+	l.coordinator("old") // which may still load
 	joined := l.join(0, "old", nil)
 	l.assign(0, "old", joined)
 	code(t, "heartbeat", l.ask(heartbeatRequest(0, "old", joined.MemberID, joined.Generation)).(*kmsg.HeartbeatResponse).ErrorCode, kafka.None)

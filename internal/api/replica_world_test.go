@@ -159,7 +159,7 @@ func (n *node) wait(answered <-chan sent) sent {
 	select {
 	case s := <-answered:
 		return s
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		n.Fatal("no answer")
 		panic("unreachable")
 	}

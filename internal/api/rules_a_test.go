@@ -185,10 +185,9 @@ func TestRule05ProduceFromZero(t *testing.T) {
 func TestRule06UnsupportedVersionsClose(t *testing.T) {
 	address, log := startLogged(t)
 	l := connect(t, address)
-	began := time.Now()
 	l.sendBytes(frame(kmsg.Produce, 0, 1, false, "\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"))
-	if n := l.ended(); n != 0 || time.Since(began) > time.Second {
-		t.Errorf("%d bytes, and then the end after %v", n, time.Since(began))
+	if n := l.ended(); n != 0 {
+		t.Errorf("%d bytes before the end", n)
 	}
 	lines := log.lines("not served")
 	if len(lines) != 1 {

@@ -327,12 +327,13 @@ func TestRule47CommitsToPartitionsThatAreNotThere(t *testing.T) {
 	}
 }
 
-// coordinator waits until the group's coordinator is there.
+// coordinator waits until the group's coordinator is there, and has loaded what it is to know.
 func (l *link) coordinator(group string) {
 	l.Helper()
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKey = group
 	until(l, req, "a coordinator", found)
+	until(l, at(5, kmsg.NewPtrListGroupsRequest()), "all groups", func(r *kmsg.ListGroupsResponse) bool { return r.ErrorCode == 0 })
 }
 
 // committed is a group's offset in one partition, -1 for none.

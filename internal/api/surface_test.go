@@ -534,7 +534,6 @@ func recordedAnswers(t *testing.T) map[string][]string {
 func warmUp(l *link) {
 	l.Helper()
 	l.coordinator("any")
-	until(l, at(5, kmsg.NewPtrListGroupsRequest()), "all groups", func(r *kmsg.ListGroupsResponse) bool { return r.ErrorCode == 0 })
 	until(l, at(5, kmsg.NewPtrInitProducerIDRequest()), "a producer id", func(r *kmsg.InitProducerIDResponse) bool { return r.ErrorCode == 0 })
 }
 

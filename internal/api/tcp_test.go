@@ -55,7 +55,7 @@ func dial(t testing.TB, address string) *client {
 func (c *client) write(req kmsg.Request) {
 	c.Helper()
 	c.id++
-	if err := c.conn.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := c.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		c.Fatal(err)
 	}
 	c.buf = kmsg.NewRequestFormatter(kmsg.FormatterClientID("test")).AppendRequest(c.buf[:0], req, c.id)
