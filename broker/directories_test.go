@@ -66,7 +66,7 @@ func (w *twoDirs) client(options ...kgo.Opt) *kgo.Client {
 }
 
 func (w *twoDirs) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_ = w.node.Close(ctx)
 }
@@ -94,7 +94,7 @@ func (w *twoDirs) partitionsIn(topic, dir string) (numbers []int32) {
 
 // produce sends one record, once.
 func (w *twoDirs) produce(partition int32, value string) error {
-	ctx, cancel := context.WithTimeout(w.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	cl := w.client(kgo.RecordRetries(0), kgo.DisableIdempotentWrite(), kgo.UnknownTopicRetries(0))
 	return cl.ProduceSync(ctx, &kgo.Record{Topic: dirsTopic, Partition: partition, Value: []byte(value)}).FirstErr()
@@ -104,7 +104,7 @@ func (w *twoDirs) eventually(what string, check func() error) {
 	w.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for late := time.Now().Add(15 * time.Second); ; <-tick.C {
+	for late := time.Now().Add(patience); ; <-tick.C {
 		err := check()
 		if err == nil {
 			return
@@ -208,7 +208,7 @@ func (w *twoDirs) values(partition int32) (values []string) {
 	end, _ := ends.Lookup(dirsTopic, partition)
 	cl := w.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{dirsTopic: {partition: kgo.NewOffset().At(0)}}))
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(w.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
 	defer cancel()
 	for int64(len(values)) < end.Offset && ctx.Err() == nil {
 		cl.PollFetches(ctx).EachRecord(func(r *kgo.Record) { values = append(values, string(r.Value)) })
@@ -226,7 +226,7 @@ func TestTheMetadataDirectoryFails(t *testing.T) {
 	}
 	select {
 	case <-w.node.Ended():
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("the node goes on")
 	}
 	if err := w.node.Err(); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "/a failed") {

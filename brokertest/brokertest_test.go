@@ -20,7 +20,7 @@ func TestProduceAndConsume(t *testing.T) {
 	for name, opts := range map[string][]brokertest.Option{"memory": nil, "disk": {brokertest.Dir(t.TempDir())}} {
 		t.Run(name, func(t *testing.T) {
 			b := brokertest.Start(t, opts...)
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
 			cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics("orders"), kgo.ConsumerGroup("billing"), kgo.DefaultProduceTopic("orders"))
 			if err != nil {

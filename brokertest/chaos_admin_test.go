@@ -26,7 +26,7 @@ func (w *world) createTopic(name string, partitions int32, configs ...string) *t
 
 func createRequest(version int16, name string, partitions int32, configs ...string) *kmsg.CreateTopicsRequest {
 	req := kmsg.NewPtrCreateTopicsRequest()
-	req.Version, req.TimeoutMillis = version, 10_000
+	req.Version, req.TimeoutMillis = version, 50_000
 	rt := kmsg.NewCreateTopicsRequestTopic()
 	rt.Topic, rt.NumPartitions, rt.ReplicationFactor = name, partitions, 1
 	for i := 0; i < len(configs); i += 2 {
@@ -77,7 +77,7 @@ func (k *worker) grow(t *topic) {
 		return
 	}
 	req := kmsg.NewPtrCreatePartitionsRequest()
-	req.Version, req.TimeoutMillis = int16(k.r.IntN(4)), 10_000
+	req.Version, req.TimeoutMillis = int16(k.r.IntN(4)), 50_000
 	rt := kmsg.NewCreatePartitionsRequestTopic()
 	rt.Topic, rt.Count = t.name, had+1
 	req.Topics = append(req.Topics, rt)
@@ -102,7 +102,7 @@ func (k *worker) deleteRecords(t *topic) {
 	to := before.start + k.r.Int64N(max(before.high-before.start, 0)/4+1)
 	k.ledger.deleting(at, to)
 	req := kmsg.NewPtrDeleteRecordsRequest()
-	req.Version, req.TimeoutMillis = int16(k.r.IntN(3)), 10_000
+	req.Version, req.TimeoutMillis = int16(k.r.IntN(3)), 50_000
 	rt := kmsg.NewDeleteRecordsRequestTopic()
 	rt.Topic = t.name
 	rp := kmsg.NewDeleteRecordsRequestTopicPartition()
@@ -294,7 +294,7 @@ func (k *worker) churnUse(t *topic, round int) {
 func (k *worker) churnDelete(t *topic) {
 	for k.running() {
 		req := kmsg.NewPtrDeleteTopicsRequest()
-		req.Version, req.TimeoutMillis = 1+int16(k.r.IntN(6)), 10_000
+		req.Version, req.TimeoutMillis = 1+int16(k.r.IntN(6)), 50_000
 		rt := kmsg.NewDeleteTopicsRequestTopic()
 		if k.r.IntN(2) == 0 {
 			rt.TopicID = t.id

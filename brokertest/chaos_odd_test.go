@@ -37,8 +37,7 @@ func TestOddClients(t *testing.T) {
 	defer cancel()
 	before := usage()
 	w := newWorld(t, vfs.NewMemory(), "/data", ctx, seed)
-	w.props["raftsman.write.timeout.ms"] = "1000"
-	w.props["raftsman.frame.timeout.ms"] = "500"
+	w.props["raftsman.frame.timeout.ms"] = "2000" // as long as those who wait for it like, as short as others can bear
 	w.props["group.initial.rebalance.delay.ms"] = "0"
 	w.start()
 	odd := &oddClients{world: w, topic: w.createTopic("odd", 2)}

@@ -239,7 +239,7 @@ var mayRefuse = map[int16]bool{
 func (p *pen) request(b *batch) *kmsg.ProduceRequest {
 	req := kmsg.NewPtrProduceRequest()
 	req.Version = 7 + int16(p.r.IntN(7))
-	req.Acks, req.TimeoutMillis = p.acks, 15_000
+	req.Acks, req.TimeoutMillis = p.acks, 50_000
 	rt := kmsg.NewProduceRequestTopic()
 	rt.Topic, rt.TopicID = b.topic.name, b.topic.id
 	rp := kmsg.NewProduceRequestTopicPartition()

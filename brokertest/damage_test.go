@@ -82,7 +82,7 @@ func startOn(tb testing.TB, dir string, properties ...string) *damageBroker {
 
 // stop ends it. A directory with damage is not marked as cleanly closed, which is told as an error.
 func (b *damageBroker) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	_ = b.node.Close(ctx)
 }
@@ -103,7 +103,7 @@ func (b *damageBroker) client(options ...kgo.Opt) *kgo.Client {
 func (b *damageBroker) produce(topic string, partition int32, from, to int64) error {
 	cl := b.client()
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	for offset := from; offset < to; offset++ {
 		r := &kgo.Record{Topic: topic, Partition: partition, Value: []byte(hurtValue(offset))}
@@ -121,7 +121,7 @@ func (b *damageBroker) read(topic string, partition int32, want int64) (int64, e
 	cl := b.client(kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(0)}}),
 		kgo.KeepRetryableFetchErrors(), kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchMaxPartitionBytes(5000))
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(b.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), patience)
 	defer cancel()
 	next := int64(0)
 	for next < want {
@@ -558,7 +558,7 @@ func (b *damageBroker) told(partition string) bool {
 
 func (b *damageBroker) waitFor(done func() bool) {
 	b.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			b.Fatalf("in vain; the broker's log:\n%s", b.log)
 		}

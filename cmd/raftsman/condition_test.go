@@ -53,7 +53,8 @@ func TestTopicDescribeShowsConditions(t *testing.T) {
 func TestTopicDescribeShowsWhatTheBrokerKnows(t *testing.T) {
 	dir := t.TempDir()
 	start := func(enable string) (*brokertest.Broker, string) {
-		b := brokertest.Start(t, brokertest.Dir(dir), brokertest.Property("log.cleaner.backoff.ms", "10"), brokertest.Property("log.cleaner.enable", enable))
+		b := brokertest.Start(t, brokertest.Dir(dir), brokertest.Property("log.cleaner.backoff.ms", "10"), brokertest.Property("log.cleaner.enable", enable),
+			brokertest.Property("raftsman.log.scrub.bytes.per.second", "0")) // the cleaner is to meet the damage
 		return b, b.Addr()
 	}
 	describe := func(bootstrap string) partitionView {
@@ -106,8 +107,11 @@ func TestTopicDescribeShowsWhatTheBrokerKnows(t *testing.T) {
 	}
 
 	_, bootstrap = start("true")
-	eventually(t, "the damage to be met", func() bool { return describe(bootstrap).Damage != nil })
-	is := describe(bootstrap)
+	var is partitionView
+	eventually(t, "the damage to be met by the cleaner", func() bool {
+		is = describe(bootstrap)
+		return is.Damage != nil && is.Uncleanable != ""
+	})
 	if is.Damage.File != logs[len(logs)-3] || !strings.Contains(is.Damage.Reason, "crc") || is.Damage.Remedy == "" || !strings.Contains(is.Uncleanable, "crc") {
 		t.Errorf("the broker tells %+v and uncleanable %q", is.Damage, is.Uncleanable)
 	}

@@ -106,7 +106,7 @@ func TestAScrapeShowsWhatABrokerDid(t *testing.T) {
 	b := brokertest.Start(t, brokertest.Property("raftsman.http.listener", "127.0.0.1:0"))
 	cl := client(t, b)
 	adm := kadm.NewClient(cl)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := adm.CreateTopics(ctx, 2, 1, nil, "orders"); err != nil {
 		t.Fatal(err)
