@@ -215,7 +215,7 @@ func (w *crashWorld) killAmidChanges(round int) {
 	w.stray = strayWork{topic: fmt.Sprint(inFlight, "-", round)}
 	cl := crashClient(w.t, w.swap.addr(), kgo.RequestRetries(0), kgo.RetryTimeout(5*time.Second))
 	adm := kadm.NewClient(cl)
-	ctx, cancel := context.WithTimeout(w.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(w.t.Context(), atLast)
 	defer cancel()
 	if err := cl.Ping(ctx); err != nil {
 		w.t.Fatal(err)

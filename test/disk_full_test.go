@@ -118,7 +118,7 @@ func TestEveryClientWaitsForRoom(t *testing.T) {
 	if err := os.WriteFile(ballast, make([]byte, free(t, disk)-2<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "the broker notices", func() error {
+	eventually(t, atLast, "the broker notices", func() error {
 		if !strings.Contains(broker.log.String(), "has only its reserve left") {
 			return errors.New("no line in its log")
 		}
@@ -135,7 +135,7 @@ func TestEveryClientWaitsForRoom(t *testing.T) {
 	for i, lib := range all {
 		args := append(slices.Clone(lib.command[1:]), "produce", keepTopic, "none", strconv.Itoa(records*i), strconv.Itoa(records), "2")
 		go func() {
-			out, err := tryRun(60*time.Second, []string{"BOOTSTRAP=" + broker.addr}, lib.command[0], args...)
+			out, err := tryRun(atLast, []string{"BOOTSTRAP=" + broker.addr}, lib.command[0], args...)
 			ended <- outcome{lib.name, out, err}
 		}()
 	}
@@ -153,7 +153,7 @@ func TestEveryClientWaitsForRoom(t *testing.T) {
 		}
 	}
 	cl := crashClient(t, broker.addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{keepTopic: {0: kgo.NewOffset().At(0)}}))
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), atLast)
 	defer stop()
 	seen := map[string]int{}
 	for len(seen) < records*len(all) && ctx.Err() == nil {

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -35,7 +34,7 @@ func TestPartitionsMoveWhileTheBrokerIsKilled(t *testing.T) {
 	start := func() *process {
 		t.Helper()
 		p := startProcess(t, addr, exec.Command(binary(t), "serve", "--listen", addr, "--override", "log.dirs="+strings.Join(dirs, ",")))
-		p.awaitServing(30 * time.Second)
+		p.awaitServing(atLast)
 		return p
 	}
 	broker := start()
@@ -71,7 +70,7 @@ func TestPartitionsMoveWhileTheBrokerIsKilled(t *testing.T) {
 			}
 		}
 		before := acked[0].Load()
-		eventually(t, 20*time.Second, "records are acknowledged while partitions move", func() error {
+		eventually(t, atLast, "records are acknowledged while partitions move", func() error {
 			if n := acked[0].Load(); n < before+int64(10+random.IntN(30)) {
 				return fmt.Errorf("%d", n-before)
 			}
@@ -100,7 +99,7 @@ func checkMoved(t *testing.T, addr, topic string, partition int32, acked int64) 
 	t.Helper()
 	cl := crashClient(t, addr, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().At(0)}}))
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	next := int64(0)
 	for next < acked && ctx.Err() == nil {

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -132,7 +131,7 @@ func TestScrapeShowsCompactionAndDamage(t *testing.T) {
 			Damage      *struct{ File, Reason, Remedy string }
 		}
 	}
-	text := run(t, time.Minute, nil, binary(t), "topic", "describe", "hurt", "well", "-b", p.addr, "-o", "json")
+	text := run(t, atLast, nil, binary(t), "topic", "describe", "hurt", "well", "-b", p.addr, "-o", "json")
 	if err := json.Unmarshal([]byte(text), &told); err != nil || len(told) != 2 {
 		t.Fatalf("%v: %s", err, text)
 	}

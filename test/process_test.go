@@ -54,20 +54,23 @@ const (
 // soak tells whether full durations and counts are asked for.
 func soak() bool { return os.Getenv("RAFTSMAN_SOAK") == "1" }
 
-// freePort returns a port of the loopback that nothing listened on a moment ago, nor on the one above it. It lies below those
-// that systems give to outgoing connections: a client that tries again and again to reach a broker that is down would get the
-// broker's own port one day, and talk to itself.
+// freePort returns a port of the loopback that nothing listened on a moment ago, nor on the one above it, and that no other caller
+// was given. It lies below those that systems give to outgoing connections: a client that tries again and again to reach a broker
+// that is down would get the broker's own port one day, and talk to itself.
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
 		port := 10_000 + 2*rand.IntN(10_000)
-		if listens(port) && listens(port+1) {
+		if _, given := givenPorts.LoadOrStore(port, true); !given && listens(port) && listens(port+1) {
 			return port
 		}
 	}
 	t.Fatal("no two free ports in a row")
 	return 0
 }
+
+// givenPorts are those that freePort has returned, or found taken.
+var givenPorts sync.Map
 
 // listens tells whether one can listen on the port.
 func listens(port int) bool {

@@ -50,7 +50,7 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	}
 	p := k.raftsman(t)
 	same("Raftsman after Kafka was stopped", true)
-	if told := run(t, time.Minute, nil, binary(t), "topic", "describe", txnTopic, "-b", k.addr()); !strings.Contains(told, "partition 0 has a transaction open since offset ") ||
+	if told := run(t, atLast, nil, binary(t), "topic", "describe", txnTopic, "-b", k.addr()); !strings.Contains(told, "partition 0 has a transaction open since offset ") ||
 		strings.Contains(told, "partition 1 has a transaction open") {
 		t.Errorf("topic describe does not tell of the open transaction of partition 0 alone:\n%s", told)
 	}
@@ -63,7 +63,7 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	w.fill(t)
 	view, records = viewTransactions(t, k.addr(), false), readAll(t, k.addr())
 	w.check(t, "Kafka", records)
-	run(t, time.Minute, nil, "kafka/kafka", "stop", k.root, "KILL")
+	run(t, atLast, nil, "kafka/kafka", "stop", k.root, "KILL")
 
 	p = k.raftsman(t)
 	same("Raftsman after Kafka was killed", true)
@@ -168,7 +168,7 @@ func (w *txnWriter) send(t testing.TB, id string, partition int32, count int) (v
 		records[i] = &kgo.Record{Topic: txnTopic, Partition: partition, Value: slices.Concat([]byte(value+"\n"), filling)}
 		values = append(values, value)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	if err := cl.ProduceSync(ctx, records...).FirstErr(); err != nil {
 		t.Fatalf("%s: %v", id, err)
@@ -186,7 +186,7 @@ func (w *txnWriter) begin(t testing.TB, id string) {
 
 func (w *txnWriter) end(t testing.TB, id string, how kgo.TransactionEndTry) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	if err := w.client(t, id).EndTransaction(ctx, how); err != nil {
 		t.Fatalf("%s: %v", id, err)
@@ -249,8 +249,8 @@ func (w *txnWriter) fill(t testing.TB) {
 		w.whole(t, fmt.Sprint("short-", n), []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit}[n%2])
 	}
 	w.plain(t)
-	eventually(t, time.Minute, "all transactions but one have ended", func() error {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	eventually(t, atLast, "all transactions but one have ended", func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), atLast)
 		defer cancel()
 		cl := crashClient(t, w.addr)
 		for p := range int32(txnPartitions) {
@@ -288,7 +288,7 @@ func (w *txnWriter) checkReaders(t testing.TB, k kafkaHome) {
 	for level, values := range map[string][txnPartitions][]string{"read_committed": w.committed, "read_uncommitted": w.all} {
 		want := recordsOf(level, values)
 		var got [txnPartitions][]string
-		out := run(t, time.Minute, []string{"BOOTSTRAP=" + k.addr()}, python, "clients/python/isolated.py", txnTopic, strconv.Itoa(txnPartitions), level)
+		out := run(t, atLast, []string{"BOOTSTRAP=" + k.addr()}, python, "clients/python/isolated.py", txnTopic, strconv.Itoa(txnPartitions), level)
 		lines(strings.NewReader(out), func(line string) {
 			var r report
 			if err := json.Unmarshal([]byte(line), &r); err != nil {
@@ -300,7 +300,7 @@ func (w *txnWriter) checkReaders(t testing.TB, k kafkaHome) {
 			t.Errorf("confluent-kafka, %s:\n%s", level, difference(want, got))
 		}
 		got = [txnPartitions][]string{}
-		out = k.tool(t, "console-consumer", "--topic", txnTopic, "--from-beginning", "--timeout-ms", "8000", "--isolation-level", level,
+		out = k.tool(t, "console-consumer", "--topic", txnTopic, "--from-beginning", "--isolation-level", level, "--max-messages", strconv.Itoa(strings.Count(want, "\n")), "--timeout-ms", "60000",
 			"--group", fmt.Sprint("java-", w.random.Uint32()), "--formatter-property", "print.partition=true")
 		for _, found := range javaRecord.FindAllStringSubmatch(out, -1) {
 			p, _ := strconv.Atoi(found[1])
@@ -318,7 +318,7 @@ var javaRecord = regexp.MustCompile(`(?m)^.*Partition:(\d+)\t(\d{6} [a-z0-9-]*)$
 func readAll(t testing.TB, addr string) string {
 	t.Helper()
 	adm := kadm.NewClient(crashClient(t, addr))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	var told string
 	for _, level := range []struct {
