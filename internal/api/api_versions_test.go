@@ -55,7 +55,7 @@ func shakeHands(t *testing.T) *handshake {
 			t.Error(err)
 		}
 	})
-	_ = nc.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
 	return &handshake{t, nc, bufio.NewReader(nc)}
 }
 

@@ -133,7 +133,7 @@ func (k *kafkaConfigs) ask(req kmsg.Request) kmsg.Response {
 			k.t.Fatalf("ask Kafka key %d version %d: %v", req.Key(), req.GetVersion(), err)
 		}
 	}
-	fail(k.conn.SetDeadline(time.Now().Add(20 * time.Second)))
+	fail(k.conn.SetDeadline(time.Now().Add(time.Minute)))
 	_, err := k.conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, req, k.next))
 	fail(err)
 	var length [4]byte

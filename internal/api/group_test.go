@@ -80,7 +80,7 @@ func (n *node) join(name string, version int16, instance *string) *kmsg.JoinGrou
 	n.Helper()
 	req := kmsg.NewPtrJoinGroupRequest()
 	req.SetVersion(version)
-	req.Group, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = name, 10_000, 10_000, "consumer"
+	req.Group, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = name, 300_000, 300_000, "consumer"
 	req.InstanceID = instance
 	p := kmsg.NewJoinGroupRequestProtocol()
 	p.Name, p.Metadata = "range", []byte{0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 0}

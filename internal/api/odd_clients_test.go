@@ -449,7 +449,7 @@ func sensible(req kmsg.Request) {
 	switch req := req.(type) {
 	case *kmsg.JoinGroupRequest:
 		req.Group = longestString[:math.MaxInt16-4] + fmt.Sprint("-v", req.Version)
-		req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.MemberID = 30_000, 30_000, ""
+		req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.MemberID = 300_000, 300_000, ""
 	case *kmsg.OffsetCommitRequest:
 		req.MemberID, req.InstanceID, req.Generation = "", nil, -1
 		req.Topics[0].Topic = "r"

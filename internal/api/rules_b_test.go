@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -222,15 +223,19 @@ func TestRule20TopicsNeverVanish(t *testing.T) {
 	}
 }
 
+// freePort returns a port that nobody listens on. It lies below those that systems give to outgoing connections: one of these could
+// have it when the broker comes back.
 func freePort(t *testing.T) string {
 	t.Helper()
-	s, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := fmt.Sprint(20_000 + rand.IntN(10_000))
+		if s, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			s.Close()
+			return port
+		}
 	}
-	defer s.Close()
-	_, port, _ := net.SplitHostPort(s.Addr().String())
-	return port
+	t.Fatal("no free port")
+	return ""
 }
 
 // firstAnswer connects as soon as anybody listens and asks for a topic that is there.

@@ -15,7 +15,7 @@ func subscription(topic string) []byte {
 
 func joinRequest(version int16, group, member string, protocols ...string) *kmsg.JoinGroupRequest {
 	req := at(version, kmsg.NewPtrJoinGroupRequest())
-	req.Group, req.MemberID, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = group, member, 30_000, 30_000, "consumer"
+	req.Group, req.MemberID, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.ProtocolType = group, member, 300_000, 300_000, "consumer"
 	for _, name := range protocols {
 		p := kmsg.NewJoinGroupRequestProtocol()
 		p.Name, p.Metadata = name, subscription("r")
