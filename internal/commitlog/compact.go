@@ -206,6 +206,9 @@ func (c *Compaction) aheadBytes() int { return max(c.options.BufferBytes, headAh
 // mapBatch is false as long as there is room.
 func (c *Compaction) mapBatch(b record.Batch) (full bool, err error) {
 	if b.IsControl() {
+		if err := c.checkListed(b); err != nil {
+			return false, err
+		}
 		if _, err := c.txns.control(b); err != nil {
 			return false, c.reader.senseless(b, err)
 		}

@@ -12,7 +12,8 @@ import (
 )
 
 // Scrub reads a log from its first segment to what its end is when it comes there, and checks all batches: their headers, their
-// CRCs, and that their offsets follow each other and their leader epochs do not go back. It is used by one goroutine; appends, reads,
+// CRCs, and that their offsets follow each other and their leader epochs do not go back; and that the transaction indexes have their
+// abort markers. It is used by one goroutine; appends, reads,
 // retention, truncation, compaction and the deletion of the log go on beside it: what they take away is passed over.
 type Scrub struct {
 	log  *Log
@@ -25,6 +26,7 @@ type Scrub struct {
 	reached kafka.Offset // which offset it should begin with
 	gaps    bool         // or a later one
 	epoch   kafka.Epoch  // of the batch before, NoEpoch at first
+	aborts  abortMarkers
 }
 
 const (
@@ -65,6 +67,7 @@ func (s *Scrub) Step(budgetBytes int64) (usedBytes int64, done bool, err error) 
 		}
 		if err != nil && s.isGone() {
 			s.Close()
+			s.aborts.forget()
 			err = nil
 		}
 		if err != nil || done {
@@ -102,6 +105,7 @@ func (s *Scrub) next() (done bool, err error) {
 		if slices.Contains(*s.log.segments.Load(), next) {
 			return false, err
 		}
+		s.aborts.forget()
 		return false, nil
 	}
 	s.segment, s.file = next, file
@@ -129,13 +133,17 @@ type coldFile struct{ vfs.File }
 
 func (f coldFile) ReadAt(p []byte, at int64) (int, error) { return vfs.ReadCold(f.File, p, at) }
 
-// finish compares where a segment ends with where the next one begins.
+// finish compares where a segment ends with where the next one begins, and its abort markers with its transaction index.
 func (s *Scrub) finish() error {
 	defer s.Close()
 	segments := *s.log.segments.Load()
 	i := slices.Index(segments, s.segment)
-	if i < 0 || i+1 == len(segments) || s.segment.size.Load() != s.walker.limit {
+	if i < 0 || s.segment.size.Load() != s.walker.limit {
+		s.aborts.forget()
 		return nil // it is gone, or written to
+	}
+	if err := s.checkAborted(segments, i); err != nil || i+1 == len(segments) {
+		return err
 	}
 	next := segments[i+1]
 	switch {
@@ -170,9 +178,25 @@ func (s *Scrub) batch() (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if err := s.seeAborts(); err != nil {
+		return 0, err
+	}
 	s.at += size
 	s.reached, s.epoch = end, epoch
 	return size, nil
+}
+
+// seeAborts follows the transactions of the batch that was checked.
+func (s *Scrub) seeAborts() error {
+	b, _, err := s.walker.head(s.at)
+	if err == nil && b.IsControl() {
+		b, err = s.walker.batch(s.at)
+	}
+	if err != nil {
+		return err
+	}
+	s.aborts.see(b, s.log.config.Load().MaxProducers)
+	return nil
 }
 
 func (s *Scrub) checkWhole() error {

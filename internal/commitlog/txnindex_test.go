@@ -183,3 +183,7 @@ func TestNoBitOfATransactionIndexHidesAnAbort(t *testing.T) {
 		}
 	}
 }
+
+func commitOf(id kafka.ProducerID) record.Batch {
+	return record.EndTransaction(id, 0, record.Marker{Commit: true, CoordinatorEpoch: 1}, testStart.UnixMilli())
+}

@@ -36,11 +36,12 @@ func (p *partition) checkTimes(name string, s *segment, content []byte, early bo
 }
 
 // checkAborted compares a transaction index with the aborted transactions whose markers are in the segment. In a compacted log
-// the records that began them may be gone, and so may they where the snapshot of the log's begin is.
+// the records that began them may be gone, and so may they where the snapshot of the log's begin is: there it may say more than they do.
 func (p *partition) checkAborted(name string, s *segment, content []byte) {
 	const entryBytes = 34
 	entries, err := commitlog.ParseTxnIndex(content)
 	if p.gaps || !p.known {
+		p.checkListed(name, s, entries)
 		return
 	}
 	for i, e := range entries {
@@ -51,5 +52,16 @@ func (p *partition) checkAborted(name string, s *segment, content []byte) {
 	}
 	if err == nil && len(entries) < len(s.aborted) {
 		p.found(name, int64(len(content)), remedyDerived, "%d aborted transactions, the segment has %d", len(entries), len(s.aborted))
+	}
+}
+
+// checkListed looks for the entries of aborted transactions that have a batch in the log.
+func (p *partition) checkListed(name string, s *segment, entries []commitlog.AbortedTxn) {
+	for _, a := range s.aborted {
+		listed := slices.ContainsFunc(entries, func(e commitlog.AbortedTxn) bool { return e.LastOffset == a.LastOffset && e.ProducerID == a.ProducerID })
+		if a.FirstOffset >= p.segments[0].base && !listed {
+			p.found(name, 0, remedyDerived, "it lacks the aborted transaction %+v", a)
+			return
+		}
 	}
 }

@@ -175,6 +175,8 @@ func (p *partition) check(i int, s *segment, names map[string]bool) error {
 		if !names[filepath.Base(name)] {
 			if suffix == ".txnindex" && len(s.aborted) > 0 && !p.gaps && p.known {
 				p.found(name, 0, remedyDerived, "missing, but the segment has %d aborted transactions", len(s.aborted))
+			} else if suffix == ".txnindex" {
+				p.checkListed(name, s, nil)
 			}
 			continue // the others are made anew
 		}

@@ -307,3 +307,29 @@ func TestALostFirstSegmentIsNamed(t *testing.T) {
 		t.Errorf("after a kill it may have been retention: %+v", c.Damages)
 	}
 }
+
+// TestAnAbortThatNoIndexTellsIsNamed: also in a compacted log.
+func TestAnAbortThatNoIndexTellsIsNamed(t *testing.T) {
+	for _, compacted := range []bool{false, true} {
+		fs := filled(t)
+		name := ""
+		for _, n := range allFiles(t, fs, "/data/txns-0") {
+			if content, err := vfs.ReadFile(fs, n); err == nil && filepath.Ext(n) == ".txnindex" && len(content) > 0 {
+				name = n
+			}
+		}
+		if compacted {
+			put(t, fs, "/data/"+commitlog.CleanerFile, []byte("0\n1\ntxns 0 0\n"))
+		}
+		put(t, fs, name, nil)
+		if c := checked(t, fs); len(c.Damages) != 1 || c.Damages[0].File != name {
+			t.Errorf("compacted %v: found %+v, want that %s lacks an entry", compacted, c.Damages, name)
+		}
+		if err := fs.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+		if c := checked(t, fs); len(c.Damages) != 1 || c.Damages[0].File != name {
+			t.Errorf("compacted %v, without the file: found %+v", compacted, c.Damages)
+		}
+	}
+}
