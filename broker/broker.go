@@ -198,7 +198,7 @@ func (n *Node) build(level *slog.LevelVar) {
 	b := n.config
 	n.replicas = replica.New(replica.Options{
 		NodeID: b.NodeID(), Dirs: n.dirs[:len(b.LogDirs())], Broker: b, Log: n.log, OnDirFailure: n.dirFailed,
-		MetadataDir: n.separateMeta(), OnDirReport: n.reports.poke,
+		MetadataDir: n.separateMeta(), Metadata: n.quorum, OnDirReport: n.reports.poke,
 	})
 	n.coord = coord.New(coord.Options{
 		NodeID: b.NodeID(), Partitions: n.replicas, Image: n.quorum.Image, CreateTopic: n.createInternalTopic,

@@ -233,6 +233,23 @@ func (d damage) change(name string, how func([]byte) []byte) {
 	}
 }
 
+// flipInPlace is for a file that a broker writes to.
+func (d damage) flipInPlace(name string, at func([]byte) int) {
+	d.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		d.Fatal(err)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		d.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt([]byte{content[at(content)] ^ 1<<3}, int64(at(content))); err != nil {
+		d.Fatal(err)
+	}
+}
+
 func (d damage) remove(names ...string) {
 	d.Helper()
 	for _, name := range names {
@@ -607,5 +624,40 @@ func TestAFileThatVanishesIsItsPartitionsDamage(t *testing.T) {
 		if err := b.produce("well", partition, wellRecords, wellRecords+1); err != nil {
 			t.Errorf("produce to well-%d: %v", partition, err)
 		}
+	}
+}
+
+// TestDamageInTheMetadataLogIsTold: the node serves on, and what it has in memory is in a snapshot, so that the next start can do without
+// the segment.
+func TestDamageInTheMetadataLogIsTold(t *testing.T) {
+	dir, _ := damagedDirs(t)
+	d := damage{t, filepath.Join(dir, "__cluster_metadata-0")}
+	segment := d.file(".log", 0)
+	b := startOn(t, dir, "raftsman.log.scrub.bytes.per.second=1000000000", "raftsman.log.scrub.interval.ms=1")
+	d.flipInPlace(segment, func(c []byte) int { return batchAt(c, 2) + 70 })
+	b.waitFor(func() bool { return strings.Contains(b.log.String(), "the metadata log is damaged") })
+	for line := range strings.Lines(b.log.String()) {
+		if strings.Contains(line, "the metadata log is damaged") &&
+			(!strings.Contains(line, segment) || !strings.Contains(line, "byte=") || !strings.Contains(line, "move the segment's files away")) {
+			t.Errorf("it tells: %s", line)
+		}
+	}
+	cl := b.client()
+	if _, err := kadm.NewClient(cl).CreateTopics(t.Context(), 1, 1, nil, "later"); err != nil {
+		t.Errorf("create a topic: %v", err)
+	}
+	cl.Close()
+	b.stop()
+	if n := strings.Count(b.log.String(), "the metadata log is damaged"); n != 1 {
+		t.Errorf("it was said %d times", n)
+	}
+	d.remove(d.segment(0)...)
+	b = startOn(t, dir, "raftsman.log.scrub.bytes.per.second=0")
+	defer b.stop()
+	if err := b.produce("later", 0, 0, 1); err != nil {
+		t.Errorf("produce to the later topic: %v", err)
+	}
+	if n, err := b.read("well", 0, wellRecords); err != nil {
+		t.Errorf("%d records, %v; the broker's log:\n%s", n, err, b.log)
 	}
 }

@@ -24,7 +24,7 @@ import (
 
 // Log is the log of one partition.
 //
-// Append, AppendAsFollower, AssignEpoch, SetStart, Retain, Truncate, Reset, Close and the use of Producers must be serialised by
+// Append, AppendAsFollower, AssignEpoch, SetStart, Leave, Retain, Truncate, Reset, Close and the use of Producers must be serialised by
 // the caller: the partition's lock does. Everything else is safe beside them and beside itself. Reading needs no lock that is
 // held across a write or a flush.
 type Log struct {
@@ -312,6 +312,17 @@ func (l *Log) roll(base kafka.Offset, now time.Time) error {
 	grown := append(segments[:len(segments):len(segments)], s)
 	l.segments.Store(&grown)
 	return nil
+}
+
+// Leave begins a new segment if a file is that of the active one and holds anything.
+func (l *Log) Leave(file string, now time.Time) error {
+	if err := l.writable(); err != nil {
+		return err
+	}
+	if s := l.active(); s.String() != file || s.size.Load() == 0 {
+		return nil
+	}
+	return l.roll(l.EndOffset(), now)
 }
 
 // keepNames makes the names of the segments durable if that was not done since the last one was begun. Otherwise a power cut

@@ -48,6 +48,7 @@ type Node struct {
 	ids producerIDs
 
 	snapshots snapshots
+	damage    atomic.Pointer[commitlog.CorruptError] // that was told
 }
 
 var errClosed = errors.New("metadata log is closed")

@@ -21,6 +21,7 @@ type Options struct {
 	// MetadataDir is the metadata log's where that is none of Dirs: it is looked after and closed like them, but takes no
 	// partitions. nil otherwise.
 	MetadataDir *commitlog.Dir
+	Metadata    MetadataLog    // which the scrub reads too; nil: it does not
 	Broker      *config.Broker // static configuration
 	Log         *slog.Logger
 	Now         func() time.Time // nil: time.Now
@@ -62,6 +63,7 @@ type Manager struct {
 	background background
 	cleaner    cleaner
 	damage     DamageMetrics
+	metadata   MetadataLog
 	scrubber   scrubber
 }
 
@@ -88,7 +90,7 @@ type foundLog struct {
 // New returns a Manager without partitions: Apply brings them.
 func New(o Options) *Manager {
 	m := &Manager{
-		node: o.NodeID, broker: o.Broker, log: o.Log, now: o.Now, onDirFailure: o.OnDirFailure, onDirReport: o.OnDirReport,
+		node: o.NodeID, broker: o.Broker, log: o.Log, now: o.Now, onDirFailure: o.OnDirFailure, onDirReport: o.OnDirReport, metadata: o.Metadata,
 		osDurability: o.Broker.String("raftsman.durability") == "os",
 	}
 	if m.now == nil {

@@ -1,0 +1,111 @@
+package quorum
+
+import (
+	"path/filepath"
+
+	"github.com/raftsman/raftsman/internal/commitlog"
+	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/vfs"
+)
+
+// Damage in the metadata log is found while the node has in memory all that it says. So it serves on, and writes that into a snapshot:
+// the next start needs nothing of what came before.
+
+// Scrub begins a reading of the metadata log, to be closed by the caller.
+func (n *Node) Scrub() *commitlog.Scrub { return n.log.Scrub() }
+
+// CheckSnapshot reads the newest snapshot and tells how large it is. The error is a *commitlog.CorruptError if it is damaged.
+func (n *Node) CheckSnapshot() (bytes int64, err error) {
+	n.snapshots.mu.Lock()
+	defer n.snapshots.mu.Unlock()
+	known := n.snapshots.known
+	if len(known) == 0 {
+		return 0, nil
+	}
+	name := filepath.Join(n.folder, known[len(known)-1].String())
+	info, err := n.o.FS.Stat(name)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size, checkSnapshot(n.o.FS, name)
+}
+
+// checkSnapshot checks the batches of a snapshot, and that the last one is its footer.
+func checkSnapshot(fs vfs.FS, name string) error {
+	finished := false
+	for b, err := range commitlog.FileBatches(fs, name) {
+		if err != nil {
+			return err
+		}
+		if err := b.Check(); err != nil {
+			return &commitlog.CorruptError{File: name, At: b.At, Reason: err.Error()}
+		}
+		kind, _, isControl, err := b.Control()
+		if err != nil {
+			return &commitlog.CorruptError{File: name, At: b.At, Reason: err.Error()}
+		}
+		finished = isControl && kind == record.ControlSnapshotFooter
+	}
+	if !finished {
+		return &commitlog.CorruptError{File: name, Reason: "it does not end with a footer"}
+	}
+	return nil
+}
+
+// Damaged tells the operator what was found damaged in the metadata log or its newest snapshot, once, and writes a snapshot that takes
+// its place.
+func (n *Node) Damaged(by *commitlog.CorruptError) {
+	if n.damage.Swap(by) != nil {
+		return
+	}
+	remedy := "none: a new snapshot was written"
+	if filepath.Ext(by.File) == ".log" {
+		remedy = "stop the broker, move the segment's files away, start it: all that they say is in the newest snapshot, which was written now"
+	}
+	if err := n.renew(by.File); err != nil {
+		n.damage.Store(nil) // the next round tries again
+		remedy = "copy the metadata log of another controller, or a backup, before the node is stopped"
+		n.o.Log.Error("a snapshot in place of what is damaged could not be written", "error", err)
+	}
+	n.o.Log.Error("the metadata log is damaged; this node serves on with what it has in memory",
+		"file", by.File, "byte", by.At, "reason", by.Reason, "remedy", remedy)
+}
+
+// renew makes sure that a whole snapshot has all that was committed, and that the damaged segment is not the one that is written to.
+func (n *Node) renew(damaged string) error {
+	if err := n.leaveSegment(damaged); err != nil {
+		return err
+	}
+	if err := n.Snapshot(); err != nil {
+		return err
+	}
+	if _, err := n.CheckSnapshot(); err == nil {
+		return nil
+	}
+	return n.replaceSnapshot()
+}
+
+// leaveSegment begins a new segment if the log is written to a damaged one.
+func (n *Node) leaveSegment(damaged string) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.failure != nil {
+		return n.failure
+	}
+	return n.failLocked(n.log.Leave(damaged, n.o.Now()))
+}
+
+// replaceSnapshot writes the newest snapshot again, or one that is newer still.
+func (n *Node) replaceSnapshot() error {
+	n.snapshots.mu.Lock()
+	defer n.snapshots.mu.Unlock()
+	image, membership, _ := n.snapshotSource()
+	id := SnapshotID{image.Offset() + 1, image.Epoch()}
+	if err := writeSnapshot(n.o.FS, n.folder, id, image, membership, n.o.Now().UnixMilli()); err != nil {
+		return err
+	}
+	if known := n.snapshots.known; known[len(known)-1] != id {
+		n.snapshots.known = append(known, id)
+	}
+	return nil
+}
