@@ -254,9 +254,10 @@ func TestRequestsAreAnswered(t *testing.T) {
 	if n := m.Keys[kmsg.Heartbeat].Requests.Value(); n != 2 {
 		t.Errorf("%d heartbeats counted, want 2", n)
 	}
-	if in, out := m.BytesIn.Value(), m.BytesOut.Value(); in < 100 || out < 40 {
-		t.Errorf("%d bytes in and %d out counted", in, out)
+	if in := m.BytesIn.Value(); in < 100 {
+		t.Errorf("%d bytes in counted", in)
 	}
+	awaitTrue(t, "the bytes of all answers are counted", func() bool { return m.BytesOut.Value() > 40 }) // after they are written
 }
 
 // Rule 9: answers go out in request order, even when later work is done first.

@@ -60,14 +60,18 @@ func TestMeasureIsNotBelowTheCost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req := kmsg.RequestForKey(key)
-			used := allocated(func() {
-				if err := DecodeKmsg(&Request{Key: key, Version: version, Body: body}, req); err != nil {
+			decode := func() {
+				if err := DecodeKmsg(&Request{Key: key, Version: version, Body: body}, kmsg.RequestForKey(key)); err != nil {
 					t.Fatal(err)
 				}
-			})
-			const some = 4000 // the runtime's own, and size classes of few small objects
-			if float64(used) > allocationFactor*1.3*float64(cost)+some {
+			}
+			const some = 4000 // size classes of few small objects
+			most := uint64(allocationFactor*1.3*float64(cost)) + some
+			used := allocated(decode)
+			for try := 0; used > most && try < 10; try++ { // the runtime allocates for itself, too, now and then
+				used = min(used, allocated(decode))
+			}
+			if used > most {
 				t.Errorf("%s v%d: a body of %d bytes took %d bytes decoded, Measure said %d", KeyName(key), version, len(body), used, cost)
 			}
 		}
