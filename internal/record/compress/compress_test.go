@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -433,6 +434,8 @@ func TestLargeReadersAreTold(t *testing.T) {
 // TestLargeReadersWaitForEachOther: however many want a window of 128 MiB, one has it at a time, and all get it.
 func TestLargeReadersWaitForEachOther(t *testing.T) {
 	payload := bomb(t, Zstd, 200<<20)
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // the collector may have a window that waits for the next reader
+	var holding atomic.Int64
 	used := allocated(func() {
 		var all sync.WaitGroup
 		for range 8 {
@@ -443,6 +446,10 @@ func TestLargeReadersWaitForEachOther(t *testing.T) {
 					return
 				}
 				defer r.Close()
+				if n := holding.Add(r.held); n != WindowMax {
+					t.Errorf("readers hold %d bytes, want one window of %d", n, WindowMax)
+				}
+				defer holding.Add(-r.held)
 				if _, err := io.CopyN(io.Discard, r, 1<<20); err != nil {
 					t.Error(err)
 				}
