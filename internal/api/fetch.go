@@ -229,6 +229,7 @@ func (f *fetchCall) answer() {
 // release gives the chunks back and lets go of everything that belongs to the request.
 func (f *fetchCall) release() {
 	for i := range f.chunks {
+		f.chunks[i].ReadAhead()
 		f.chunks[i].Release()
 	}
 	f.a, f.call, f.own = nil, call{}, session.Fetch{}

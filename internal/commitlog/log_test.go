@@ -88,6 +88,19 @@ func TestReadBounds(t *testing.T) {
 	wantError(t, err, kafka.OffsetOutOfRange)
 }
 
+func TestChunkKnowsWhatItsReaderReadsNext(t *testing.T) {
+	l := newLog(t, vfs.NewMemory(), smallConfig())
+	fill(t, l, 200, 0)
+	one := len(batch(3, 0))
+	for _, c := range []struct{ max, more int }{{one, 2 * one}, {2 * one, one}, {3 * one, 0}, {1 << 20, 0}} {
+		chunk, err := l.Read(0, 9, c.max, true)
+		if err != nil || chunk.more != int64(c.more) {
+			t.Errorf("%d bytes of three batches of %d: %d are behind the chunk, %v, want %d", c.max, one, chunk.more, err, c.more)
+		}
+		chunk.Release()
+	}
+}
+
 func TestRollsByTimeFromTheFirstTimestamp(t *testing.T) {
 	c := DefaultConfig()
 	c.SegmentMs = 1000

@@ -20,6 +20,21 @@ type Chunk struct {
 	Next kafka.Offset // where to read on
 
 	file *openFile
+	more int64 // bytes behind it, in the segment, that its reader may read too
+}
+
+const (
+	readAheadMin = 64 << 10 // below that the reader is nearly there, or asks for little
+	readAheadMax = 8 << 20
+)
+
+// ReadAhead has what the reader will ask for next brought into memory, while it works through this chunk: twice as much as it gets
+// now, as far as the segment goes. Who reads near the end of the log has everything there already; for who catches up the disk is
+// asked in large pieces, whatever the system would do by itself. It may wait for the disk. Not after Release.
+func (c *Chunk) ReadAhead() {
+	if ahead := min(c.more, 2*int64(c.Len), readAheadMax); ahead >= readAheadMin {
+		vfs.ReadAhead(c.file.File, c.Pos+int64(c.Len), ahead)
+	}
 }
 
 // Release gives the file back. It may be called once, or not at all for a chunk without File.
@@ -187,7 +202,7 @@ func (s *segment) cut(w *walker, begin, limit, maxBytes int64, from kafka.Offset
 			break
 		}
 	}
-	return Chunk{Pos: begin, Len: int(end - begin), Next: next}, nil
+	return Chunk{Pos: begin, Len: int(end - begin), Next: next, more: limit - end}, nil
 }
 
 // position returns where the first batch begins that ends at or after an offset: the end of the walker's limit if none does.

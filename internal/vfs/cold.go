@@ -10,3 +10,11 @@ func ReadCold(f File, p []byte, at int64) (int, error) {
 	}
 	return f.ReadAt(p, at)
 }
+
+// ReadAhead has the system begin to read n bytes of f that will be asked for soon, unless it has them. It is a hint, and where the
+// system takes none nothing happens. It may wait for a disk that is busy.
+func ReadAhead(f File, at, n int64) {
+	if f, ok := f.(interface{ readAhead(at, n int64) }); ok {
+		f.readAhead(at, n)
+	}
+}
