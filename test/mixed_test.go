@@ -101,9 +101,10 @@ func (v vitals) String() string {
 	return fmt.Sprintf("%.0f goroutines, %.0f files, %.1f MB", v.goroutines, v.files, v.megabytes)
 }
 
-// exceeds tells whether there is more than what was there before and what comes and goes with segments and collections of garbage.
+// exceeds tells whether there is more than what was there before and what comes and goes with segments and collections of garbage,
+// and with clients that take a while to come back.
 func (v vitals) exceeds(before vitals) bool {
-	return v.goroutines > before.goroutines+20 || v.files > before.files+20 || v.megabytes > 1.4*before.megabytes+8
+	return v.goroutines > before.goroutines+40 || v.files > before.files+40 || v.megabytes > 1.4*before.megabytes+8
 }
 
 // watch returns the medians over a time.
