@@ -146,7 +146,11 @@ func (f *flipped) run(counted *flipCounts) {
 	for partition := range int32(3) {
 		folder := fmt.Sprintf("well-%d", partition)
 		n, err := b.read("well", partition, wellRecords)
-		if err != nil && !(isRefusal(err) && (f.folder() == folder || f.isCheckpoint() && b.told(folder))) {
+		switch {
+		case err == nil || isRefusal(err) && f.folder() == folder:
+		case isRefusal(err) && f.isCheckpoint():
+			b.waitFor(func() bool { return b.told(folder) })
+		default:
 			f.Errorf("%s: %d records, %v", folder, n, err)
 		}
 	}
@@ -184,11 +188,13 @@ func (f *flipped) hurt(b *damageBroker, counted *flipCounts) {
 		counted.Served++
 	case f.folder() == "hurt-0" && isRefusal(err):
 		counted.Refused++
+		b.waitFor(func() bool { return b.told("hurt-0") }) // who finds the damage refuses first, and then tells
 		if log := b.log.String(); strings.Count(log, "a partition is damaged") != 1 || !strings.Contains(log, "hurt-0") || !strings.Contains(log, "remedy=") {
 			f.Error("the log does not say once that the partition is damaged")
 		}
-	case f.isCheckpoint() && isRefusal(err) && strings.Contains(b.log.String(), "-offset-checkpoint"):
+	case f.isCheckpoint() && isRefusal(err):
 		counted.Refused++ // the log is not what the number says
+		b.waitFor(func() bool { return strings.Contains(b.log.String(), "-offset-checkpoint") })
 	default:
 		f.Errorf("hurt-0: %d records, then %v", n, err)
 	}

@@ -547,6 +547,7 @@ func (b *damageBroker) checkDamage(names string, kept int64, scrubs bool) {
 	if !b.refusesHurt() {
 		b.Error("a produce is taken after the damage was met")
 	}
+	b.waitFor(func() bool { return b.told("hurt-0") }) // who finds the damage refuses first, and then tells
 	lines := 0
 	for line := range strings.Lines(b.log.String()) {
 		if strings.Contains(line, "a partition is damaged") && strings.Contains(line, "hurt-0") && strings.Contains(line, names) &&
