@@ -114,6 +114,9 @@ func (d *Dir) WriteCheckpoints() error {
 	if err := d.writeOffsets(RecoveryPointFile, recovery, &d.onDisk.recovery); err != nil {
 		return d.failUnlessFull(err)
 	}
+	for _, l := range logs {
+		l.checkpointed.Store(int64(recovery[l.partition]))
+	}
 	d.settled(logs)
 	return nil
 }

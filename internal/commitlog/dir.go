@@ -45,6 +45,8 @@ type Dir struct {
 	journal journal
 	files   openFiles
 
+	resumeBytes int64 // fixed
+
 	checkpointMu sync.Mutex  // serialises writing of checkpoint files; held across it
 	onDisk       checkpoints // what the files say. Guarded by checkpointMu
 }
@@ -77,7 +79,7 @@ func OpenDir(fsys vfs.FS, path string, random func([]byte)) (*Dir, error) {
 		opened:   make(map[kafka.TopicPartition]bool),
 		settling: make(map[kafka.TopicPartition]*Log),
 		journal:  journal{size: journalBytes, after: journalAfter},
-		files:    openFiles{max: OpenFilesMax},
+		files:    openFiles{max: OpenFilesMax}, resumeBytes: resumeBytes,
 	}
 	if err := d.open(); err != nil {
 		lock.Close()

@@ -42,6 +42,7 @@ type Log struct {
 	flushed       atomic.Int64
 	settled       atomic.Int64 // how much of flushed is durable in the segments; the rest is in the journal
 	highWatermark atomic.Int64
+	checkpointed  atomic.Int64 // the recovery point on the disk
 	folderVersion atomic.Int64 // counts files that were made in the folder
 	transactional atomic.Bool  // there was a transaction in the log, as far as is known; most never have one
 
@@ -216,6 +217,8 @@ func (l *Log) append(b record.Batch, now time.Time) (Appended, error) {
 		}
 		appended.Rolled = true
 		s = l.active()
+	} else if err := l.leaveMark(s); err != nil {
+		return Appended{}, l.writeError(err)
 	}
 	file, err := s.acquire()
 	if err != nil {
@@ -447,5 +450,6 @@ func (l *Log) finishAll() error {
 	if n := len(l.snapshots); n > 0 && l.snapshots[n-1] == end && l.active().saved() {
 		return nil // nothing was appended since it was closed before
 	}
+	l.checkpointed.Store(math.MaxInt64) // it will be trusted, or read from a segment's begin
 	return l.dir.failUnlessFull(l.finish(l.active(), end))
 }

@@ -150,6 +150,7 @@ type opening struct {
 	list      []*segment
 	snapshots []kafka.Offset // offsets of snapshot files, ascending
 	journal   []journalEntry // that recovery goes on with
+	resumed   kafka.Offset   // the snapshot from which recovery went on in a segment; 0 if it did not
 	end       kafka.Offset
 }
 
@@ -393,8 +394,12 @@ func (o *opening) publish() error {
 		}
 		o.list = append(o.list, s)
 	}
+	o.checkpointed.Store(int64(o.floor))
 	active := o.list[len(o.list)-1]
 	active.jitterMs = o.jitter(active.base)
+	if o.trusted {
+		active.marked = active.size.Load() // there is a snapshot at the end
+	}
 	active.tail.add(mark{o.end, active.size.Load()})
 	o.setSegments(o.list)
 	start := max(o.startCheckpoint, o.list[0].base)

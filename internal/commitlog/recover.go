@@ -18,7 +18,8 @@ func (o *opening) recover() error {
 	return o.replay()
 }
 
-// recoverSegments reads every batch from the segment on that holds or ends at the recovery point. What does not check is the torn
+// recoverSegments reads every batch from the segment on that holds or ends at the recovery point, or of that one from the place on where
+// it can go on (resume). What does not check is the torn
 // end: it and all behind it go. Nothing acknowledged is among it, as a flush makes all before its end durable, unless the journal has
 // it; but where it lies below the recovery point, it is damage, and stays.
 func (o *opening) recoverSegments() error {
@@ -31,24 +32,26 @@ func (o *opening) recoverSegments() error {
 		s.synced.Store(s.size.Load())
 		s.createdMs = o.now.UnixMilli()
 	}
-	if err := o.loadProducers(o.list[first].base, o.list[first].base); err != nil {
+	o.epochs.truncateEnd(max(o.scanFrom, o.list[first].base))
+	at, err := o.beginAt(o.list[first], nextBase(o.list, first, 1<<63-1))
+	if err != nil {
 		return err
 	}
-	o.epochs.truncateEnd(max(o.scanFrom, o.list[first].base))
-	o.end = o.list[first].base
 	for i := first; i < len(o.list); i++ {
 		s := o.list[i]
-		gap := s.base != o.end && !o.mayHaveGap(s.base)
-		if gap || o.inFoundJournal(o.end, s.base) {
-			return o.dropFrom(i, fmt.Sprintf("offsets %d to %d are missing before", o.end, s.base))
-		}
-		o.end = s.base
 		if i > first {
+			gap := s.base != o.end && !o.mayHaveGap(s.base)
+			if gap || o.inFoundJournal(o.end, s.base) {
+				return o.dropFrom(i, fmt.Sprintf("offsets %d to %d are missing before", o.end, s.base))
+			}
+			o.end = s.base
 			if err := o.passBase(s.base); err != nil {
 				return err
 			}
+			s.begin(o.now.UnixMilli())
+			at = 0
 		}
-		torn, err := o.scan(s, nextBase(o.list, i, 1<<63-1))
+		torn, err := o.scan(s, at, nextBase(o.list, i, 1<<63-1))
 		if err != nil {
 			return err
 		}
@@ -60,6 +63,17 @@ func (o *opening) recoverSegments() error {
 		}
 	}
 	return o.checkFloor()
+}
+
+// beginAt makes ready to scan the first segment that is, and tells from where on.
+func (o *opening) beginAt(s *segment, next kafka.Offset) (at int64, err error) {
+	if at, err = o.resume(s, next); at > 0 || err != nil {
+		o.addBases()
+		return at, err
+	}
+	o.end = s.base
+	s.begin(o.now.UnixMilli())
+	return 0, o.loadProducers(s.base, s.base)
 }
 
 // passBase goes on with the producers at the base of a segment, and sees to their snapshot. Up to the recovery point the one that is
@@ -139,16 +153,14 @@ func (s *segment) remove() error {
 	return nil
 }
 
-// scan checks a segment's batches up to the base of the next segment and notes them in the indexes, epochs and producers. If
-// the end is torn it cuts it off and says how.
-func (o *opening) scan(s *segment, next kafka.Offset) (torn string, err error) {
+// scan checks a segment's batches from a position up to the base of the next segment and notes them in the indexes, epochs and
+// producers. If the end is torn it cuts it off and says how.
+func (o *opening) scan(s *segment, at int64, next kafka.Offset) (torn string, err error) {
 	w, err := s.walk(bodyAhead)
 	if err != nil {
 		return "", err
 	}
 	defer w.done()
-	s.begin(o.now.UnixMilli())
-	at := int64(0)
 	for at < w.limit {
 		b, err := w.batch(at)
 		if err == nil {

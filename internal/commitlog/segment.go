@@ -47,6 +47,7 @@ type segment struct {
 
 	// Of the active segment, owned by who appends.
 	sinceIndex int   // bytes since the last index entry
+	marked     int64 // size when leaveMark was last done
 	jitterMs   int64 // how much earlier the segment rolls
 	room       int64 // up to where takeRoom took room on the disk; 0 if it took none
 }

@@ -20,7 +20,8 @@ func (l *Log) snapshotFile(at kafka.Offset) string {
 	return filepath.Join(l.folder, offsetName(at, snapshotSuffix))
 }
 
-// writeSnapshot writes the producers at the log's end, and removes older snapshots that are not at a segment's base.
+// writeSnapshot writes the producers at the log's end, and removes older snapshots that are not at a segment's base, but for what
+// recovery may go on from.
 func (l *Log) writeSnapshot(end kafka.Offset) error {
 	if err := l.putSnapshot(end, l.producers.Encode()); err != nil {
 		return err
@@ -31,7 +32,9 @@ func (l *Log) writeSnapshot(end kafka.Offset) error {
 		if at == end {
 			continue
 		}
-		if slices.ContainsFunc(segments, func(s *segment) bool { return s.base == at }) {
+		newer := func(other kafka.Offset) bool { return other > at && other < kafka.Offset(l.checkpointed.Load()) }
+		isBase := slices.ContainsFunc(segments, func(s *segment) bool { return s.base == at })
+		if isBase || !slices.ContainsFunc(l.snapshots, newer) && !slices.ContainsFunc(segments, func(s *segment) bool { return newer(s.base) }) {
 			kept = append(kept, at)
 			continue
 		}
@@ -62,12 +65,12 @@ func (l *Log) removeSnapshot(at kafka.Offset) error {
 	return nil
 }
 
-// dropSnapshots removes those beyond the log's end. After a recovery only those at the base of a segment are kept: the others
-// may be of batches that were cut off.
+// dropSnapshots removes those beyond the log's end. After a recovery only those at the base of a segment are kept, and the one it went
+// on from: the others may be of batches that were cut off.
 func (o *opening) dropSnapshots() error {
 	var kept []kafka.Offset
 	for _, at := range o.snapshots {
-		if at <= o.end && (o.trusted || o.isBase(at)) {
+		if at <= o.end && (o.trusted || o.isBase(at) || at == o.resumed) {
 			kept = append(kept, at)
 			continue
 		}
