@@ -1,12 +1,8 @@
 package commitlog
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -67,29 +63,6 @@ type journaled struct {
 	topic     kafka.TopicID
 	partition int32
 }
-
-// journalEntry holds batches that continue a log which ended at From, or in between.
-type journalEntry struct {
-	from    kafka.Offset
-	batches []byte
-}
-
-// An entry is a CRC-32C over what follows, begun with the CRC of the entry before; the number of bytes behind the header; the lap;
-// topic id and partition; what it is; the offset at which the log was durable before; and the batches.
-const (
-	journalPosLength    = 4
-	journalPosLap       = 8
-	journalPosTopic     = 16
-	journalPosPartition = 32
-	journalPosKind      = 36
-	journalPosFrom      = 40
-	journalHeaderBytes  = 48
-
-	journalBatches = 1 // batches of the log
-	journalCut     = 2 // entries before are not the log's any more: it was truncated
-)
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func (d *Dir) journalName() string { return filepath.Join(d.path, JournalFile) }
 func (d *Dir) keptName() string    { return d.journalName() + ".kept" }
@@ -190,23 +163,6 @@ func (j *journal) take(l *Log, chain *uint32) (t taken, ok bool) {
 }
 
 func (l *Log) journaled() journaled { return journaled{l.topicID, l.partition.Partition} }
-
-func appendJournalHeader(b []byte, lap uint64, of journaled, kind uint32, from kafka.Offset) []byte {
-	b = append(b, make([]byte, journalPosLap)...)
-	b = binary.BigEndian.AppendUint64(b, lap)
-	b = append(b, of.topic[:]...)
-	b = binary.BigEndian.AppendUint32(b, uint32(of.partition))
-	b = binary.BigEndian.AppendUint32(b, kind)
-	return binary.BigEndian.AppendUint64(b, uint64(from))
-}
-
-// sealJournalEntry completes an entry and returns its CRC.
-func sealJournalEntry(e []byte, chain uint32) uint32 {
-	binary.BigEndian.PutUint32(e[journalPosLength:], uint32(len(e)-journalHeaderBytes))
-	crc := crc32.Update(chain, castagnoli, e[journalPosLength:])
-	binary.BigEndian.PutUint32(e, crc)
-	return crc
-}
 
 // writeJournal appends the buffer, durably. A disk that is full, as one that never writes in place can be, leaves the journal as it
 // was. It needs the journal's mu.
@@ -394,126 +350,6 @@ func (j *journal) of(l *Log) (told []*Log) {
 		}
 	}
 	return told
-}
-
-// recovering tells whether logs may still need what was found in the journal: until SyncRecovered.
-func (d *Dir) recovering() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.journal.found != nil
-}
-
-// readJournal reads what a power cut may have left of the journal alone, and what an earlier start could not give to its logs.
-func (d *Dir) readJournal() error {
-	found := make(map[journaled][]journalEntry)
-	for _, name := range []string{d.keptName(), d.journalName()} {
-		content, err := vfs.ReadStart(d.fs, name, journalReadBytes)
-		if vfs.IsNotExist(err) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		parseJournal(content, found)
-	}
-	d.journal.found, d.journal.owed = found, make(map[journaled]bool)
-	return nil
-}
-
-// parseJournal adds the entries of the lap that begins at the front to those that were found.
-func parseJournal(b []byte, found map[journaled][]journalEntry) {
-	for e := range JournalEntries(b) {
-		of := journaled{e.TopicID, e.Partition}
-		switch {
-		case e.Cut:
-			delete(found, of)
-		case e.Batches != nil:
-			found[of] = append(found[of], journalEntry{e.Durable, e.Batches})
-		}
-	}
-}
-
-// JournalEntry is what an entry of a journal says.
-type JournalEntry struct {
-	At        int64 // in the file
-	Lap       uint64
-	TopicID   kafka.TopicID
-	Partition int32
-	Cut       bool         // entries before are not the log's any more
-	Durable   kafka.Offset // up to where the log was durable before
-	Batches   []byte       // whole ones; nil if Cut
-}
-
-// JournalEntries reads the entries of the lap that begins at the front of a journal. Batches lie in b.
-func JournalEntries(b []byte) iter.Seq[JournalEntry] {
-	return func(yield func(JournalEntry) bool) {
-		var lap uint64
-		chain, at := uint32(0), int64(0)
-		for left := b; len(left) >= journalHeaderBytes; left = b[at:] {
-			size := int64(binary.BigEndian.Uint32(left[journalPosLength:])) + journalHeaderBytes
-			if size > int64(len(left)) || crc32.Update(chain, castagnoli, left[journalPosLength:size]) != binary.BigEndian.Uint32(left) {
-				return
-			}
-			e := JournalEntry{
-				At: at, Lap: binary.BigEndian.Uint64(left[journalPosLap:]), TopicID: kafka.TopicID(left[journalPosTopic:journalPosPartition]),
-				Partition: int32(binary.BigEndian.Uint32(left[journalPosPartition:])), Durable: kafka.Offset(binary.BigEndian.Uint64(left[journalPosFrom:])),
-			}
-			if at == 0 {
-				lap = e.Lap
-			} else if lap != e.Lap {
-				return
-			}
-			switch binary.BigEndian.Uint32(left[journalPosKind:]) {
-			case journalBatches:
-				e.Batches = left[journalHeaderBytes:size:size]
-			case journalCut:
-				e.Cut = true
-			}
-			if !yield(e) {
-				return
-			}
-			chain = binary.BigEndian.Uint32(left)
-			at += size
-		}
-	}
-}
-
-// keepJournal writes what belongs to logs that did not open, as it is nowhere else, into a file that the next start reads as well.
-func (d *Dir) keepJournal() error {
-	d.mu.Lock()
-	var kept []byte
-	chain := uint32(0)
-	for _, of := range slices.SortedFunc(maps.Keys(d.journal.owed), compareJournaled) {
-		for _, e := range d.journal.found[of] {
-			at := len(kept)
-			kept = appendJournalHeader(kept, 0, of, journalBatches, e.from)
-			kept = append(kept, e.batches...)
-			chain = sealJournalEntry(kept[at:], chain)
-		}
-	}
-	d.mu.Unlock()
-	if err := d.replaceKept(kept); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.journal.found, d.journal.owed = nil, nil
-	return nil
-}
-
-func (d *Dir) replaceKept(content []byte) error {
-	if len(content) > 0 {
-		d.note("a partition could not be opened: the next start will look in %s for records of it", d.keptName())
-		return vfs.Replace(d.fs, d.keptName(), content)
-	}
-	if _, err := d.fs.Stat(d.keptName()); vfs.IsNotExist(err) {
-		return nil
-	}
-	return d.removeDurably(d.keptName())
-}
-
-func compareJournaled(a, b journaled) int {
-	return cmp.Or(bytes.Compare(a.topic[:], b.topic[:]), cmp.Compare(a.partition, b.partition))
 }
 
 // dropJournal removes the file when its entries are all in segments, or are of no use. It needs round, once the directory is in use.

@@ -387,7 +387,7 @@ func (l *Log) finish(s *segment, end kafka.Offset) error {
 	if err := l.finishIndex(s); err != nil {
 		return err
 	}
-	return l.writeSnapshot(end)
+	return l.writeSnapshotAtEnd(end)
 }
 
 // finishIndex makes the largest timestamp the last entry of the time index, and writes both indexes.

@@ -92,7 +92,7 @@ func (o *opening) passBase(base kafka.Offset) error {
 			return nil
 		}
 	}
-	return o.keepProducers(base)
+	return o.writeSnapshotAtBase(base)
 }
 
 // mayHaveGap tells whether compaction can have left out offsets before a segment. What is torn off at a segment's end and not in

@@ -125,7 +125,7 @@ func TestRecoveryBelievesNoTornPlace(t *testing.T) {
 
 // TestPowerCutWhereRecoveryGoesOnInASegment runs what fills large segments.
 func TestPowerCutWhereRecoveryGoesOnInASegment(t *testing.T) {
-	for seed := range seeds(crashSeeds(300)) {
+	for seed := range seeds(crashSeeds(200)) {
 		err := crash(seed, 6, 60, "", func(c *crasher, life int) int {
 			c.config.SegmentBytes, c.config.Compact, c.config.RetentionBytes = 1<<20, false, -1
 			c.only = []string{"append", "flush", "flush small", "checkpoint", "new epoch"}

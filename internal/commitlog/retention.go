@@ -1,9 +1,6 @@
 package commitlog
 
 import (
-	"bytes"
-	"fmt"
-	"os"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -164,7 +161,7 @@ func (l *Log) sweepOne(i int, now time.Time) (stays bool, err error) {
 		return false, nil
 	}
 	if !s.renamed {
-		if err := l.keepSnapshot(l.doomed[i:]); err != nil {
+		if err := l.writeSnapshotAtBegin(l.doomed[i:]); err != nil {
 			return true, err
 		}
 		if err := l.renameDoomed(s, now); err != nil {
@@ -175,51 +172,6 @@ func (l *Log) sweepOne(i int, now time.Time) (stays bool, err error) {
 		return true, nil
 	}
 	return false, s.removeDeleted()
-}
-
-// keepSnapshot makes the producers durable as they are behind the first of some doomed segments, before it is deleted: nothing
-// else would tell of a transaction that was open there. It needs doomedMu.
-func (l *Log) keepSnapshot(doomed []doomedSegment) error {
-	if l.closed.Load() {
-		return nil
-	}
-	var list []*segment
-	for _, s := range doomed {
-		if !s.renamed {
-			list = append(list, s.segment)
-		}
-	}
-	list = append(list, *l.segments.Load()...)
-	state, err := l.producersAt(list, 1)
-	if err == nil {
-		err = l.replaceSnapshot(list[1].base, state.Encode())
-	}
-	if err != nil {
-		return l.writeError(fmt.Errorf("keep producer snapshot: %w", err))
-	}
-	return nil
-}
-
-// replaceSnapshot makes a snapshot durable. On a full disk, where retention is to make room, the one that was written with the segment
-// does if it says the same.
-func (l *Log) replaceSnapshot(at kafka.Offset, content []byte) error {
-	name := l.snapshotFile(at)
-	full := vfs.Replace(l.fs, name, content)
-	if !vfs.IsFull(full) {
-		return full
-	}
-	if there, err := vfs.ReadFile(l.fs, name); err != nil || !bytes.Equal(there, content) {
-		return full
-	}
-	f, err := l.fs.Open(name, os.O_RDWR)
-	if err != nil {
-		return full
-	}
-	defer f.Close()
-	if err := f.Sync(); err != nil {
-		return l.dir.fail(err)
-	}
-	return l.syncFolder("keep a producer snapshot of")
 }
 
 func (l *Log) renameDoomed(s *doomedSegment, now time.Time) error {

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -12,17 +13,18 @@ import (
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
-// A snapshot file holds the producers at an offset: at the base of each segment, and at the end of a log that was closed. It is
-// not flushed by itself: its checksum tells whether it can be used, and if not, an older one and the batches behind it serve.
-// Only before these batches are deleted the one at the log's new begin is.
+// A snapshot file holds the producers at an offset. It is written at the log's end, when a segment is finished or grows (AtEnd); at the
+// base of a segment that is recovered (AtBase); and at the log's new begin, before segments are deleted (AtBegin). That one is durable, as
+// it alone tells of what was before. The others are not flushed by themselves: a checksum tells whether one can be used, and if not, an
+// older one and the batches behind it serve.
 
 func (l *Log) snapshotFile(at kafka.Offset) string {
 	return filepath.Join(l.folder, offsetName(at, snapshotSuffix))
 }
 
-// writeSnapshot writes the producers at the log's end, and removes older snapshots that are not at a segment's base, but for what
+// writeSnapshotAtEnd writes the producers at the log's end, and removes older snapshots that are not at a segment's base, but for what
 // recovery may go on from.
-func (l *Log) writeSnapshot(end kafka.Offset) error {
+func (l *Log) writeSnapshotAtEnd(end kafka.Offset) error {
 	if err := l.putSnapshot(end, l.producers.Encode()); err != nil {
 		return err
 	}
@@ -46,6 +48,44 @@ func (l *Log) writeSnapshot(end kafka.Offset) error {
 	return nil
 }
 
+// writeSnapshotAtBase writes the producers as recovery has them at the base of a segment. A file that is there may be torn, or tell of
+// batches that are lost; it is removed first, as one that is written over can come back with a power cut, and would be believed.
+func (o *opening) writeSnapshotAtBase(base kafka.Offset) error {
+	if err := o.removeSnapshot(base); err != nil {
+		return o.dir.failUnlessFull(err)
+	}
+	if err := vfs.WriteFile(o.fs, o.snapshotFile(base), o.producers.Encode()); err != nil {
+		return o.dir.failUnlessFull(err)
+	}
+	if i, found := slices.BinarySearch(o.snapshots, base); !found {
+		o.snapshots = slices.Insert(o.snapshots, i, base)
+	}
+	return nil
+}
+
+// writeSnapshotAtBegin makes the producers durable as they are behind the first of some doomed segments, before it is deleted: nothing
+// else would tell of a transaction that was open there. It needs doomedMu.
+func (l *Log) writeSnapshotAtBegin(doomed []doomedSegment) error {
+	if l.closed.Load() {
+		return nil
+	}
+	var list []*segment
+	for _, s := range doomed {
+		if !s.renamed {
+			list = append(list, s.segment)
+		}
+	}
+	list = append(list, *l.segments.Load()...)
+	state, err := l.producersAt(list, 1)
+	if err == nil {
+		err = l.replaceSnapshot(list[1].base, state.Encode())
+	}
+	if err != nil {
+		return l.writeError(fmt.Errorf("keep producer snapshot: %w", err))
+	}
+	return nil
+}
+
 // putSnapshot writes a snapshot file. The one at the begin of an empty segment may be all that tells of what was before: there it is
 // the old or the new one after a power cut. At offset 0 there was nothing before.
 func (l *Log) putSnapshot(at kafka.Offset, content []byte) error {
@@ -56,6 +96,28 @@ func (l *Log) putSnapshot(at kafka.Offset, content []byte) error {
 		return nil
 	}
 	return vfs.Replace(l.fs, l.snapshotFile(at), content)
+}
+
+// replaceSnapshot makes a snapshot durable. On a full disk, where retention is to make room, the one that was written with the segment
+// does if it says the same.
+func (l *Log) replaceSnapshot(at kafka.Offset, content []byte) error {
+	name := l.snapshotFile(at)
+	full := vfs.Replace(l.fs, name, content)
+	if !vfs.IsFull(full) {
+		return full
+	}
+	if there, err := vfs.ReadFile(l.fs, name); err != nil || !bytes.Equal(there, content) {
+		return full
+	}
+	f, err := l.fs.Open(name, os.O_RDWR)
+	if err != nil {
+		return full
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil {
+		return l.dir.fail(err)
+	}
+	return l.syncFolder("keep a producer snapshot of")
 }
 
 func (l *Log) removeSnapshot(at kafka.Offset) error {
@@ -117,7 +179,7 @@ func (o *opening) loadProducers(at, limit kafka.Offset) error {
 	return nil
 }
 
-// addBases adds the bases of segments to the offsets at which there may be a snapshot: keepSnapshot tells nobody.
+// addBases adds the bases of segments to the offsets at which there may be a snapshot: writeSnapshotAtBegin tells nobody.
 func (o *opening) addBases() {
 	for _, s := range o.list {
 		if i, found := slices.BinarySearch(o.snapshots, s.base); !found {
@@ -168,21 +230,6 @@ func (l *Log) producersAt(segments []*segment, i int) (*producer.State, error) {
 	return state, nil
 }
 
-// keepProducers writes a snapshot of the producers at the base of a segment. One that is there may be torn, or tell of batches that are
-// lost; it is removed first, as one that is written over can come back with a power cut, and would be believed.
-func (o *opening) keepProducers(base kafka.Offset) error {
-	if err := o.removeSnapshot(base); err != nil {
-		return o.dir.failUnlessFull(err)
-	}
-	if err := vfs.WriteFile(o.fs, o.snapshotFile(base), o.producers.Encode()); err != nil {
-		return o.dir.failUnlessFull(err)
-	}
-	if i, found := slices.BinarySearch(o.snapshots, base); !found {
-		o.snapshots = slices.Insert(o.snapshots, i, base)
-	}
-	return nil
-}
-
 // applyBatches tells the producers about the batches of an offset range. Their CRCs are not checked: they were. Snapshots that
 // are missing on the way are written.
 func (o *opening) applyBatches(from, to kafka.Offset) error {
@@ -191,7 +238,7 @@ func (o *opening) applyBatches(from, to kafka.Offset) error {
 			continue
 		}
 		if _, found := slices.BinarySearch(o.snapshots, s.base); s.base > from && !found {
-			if err := o.keepProducers(s.base); err != nil && !vfs.IsFull(err) {
+			if err := o.writeSnapshotAtBase(s.base); err != nil && !vfs.IsFull(err) {
 				return err
 			}
 			o.indexesUnsynced.Store(true)
