@@ -78,18 +78,7 @@ func (r *consumeRun) groupOptions() []kgo.Opt {
 		}
 	}
 	return []kgo.Opt{
-		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, assigned map[string][]int32) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.joined = true
-			for topic, partitions := range assigned {
-				for _, p := range partitions {
-					if !r.plan[topic][p].empty() {
-						r.pending[topicPartition{topic, p}] = true
-					}
-				}
-			}
-		}),
+		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, assigned map[string][]int32) { r.assigned(assigned) }),
 		kgo.AdjustFetchOffsetsFn(func(_ context.Context, fetched map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
@@ -109,6 +98,20 @@ func (r *consumeRun) groupOptions() []kgo.Opt {
 			forget(revoked)
 		}),
 		kgo.OnPartitionsLost(func(_ context.Context, _ *kgo.Client, lost map[string][]int32) { forget(lost) }),
+	}
+}
+
+// assigned takes partitions from the group. Nothing could come before: it counts as idle from now on.
+func (r *consumeRun) assigned(partitions map[string][]int32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.joined, r.idle = true, time.Now()
+	for topic, ps := range partitions {
+		for _, p := range ps {
+			if !r.plan[topic][p].empty() {
+				r.pending[topicPartition{topic, p}] = true
+			}
+		}
 	}
 }
 
