@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -42,17 +43,26 @@ func (a *abortMarkers) see(b record.Batch, maxProducers int) {
 func (a *abortMarkers) forget() { *a = abortMarkers{} }
 
 // checkAborted compares the markers of the segment that was read with its transaction index, and makes that anew if one is missing.
-func (s *Scrub) checkAborted(segments []*segment, i int) error {
+func (s *Scrub) checkAborted() error {
 	markers := s.aborts.markers
 	s.aborts.markers = nil
 	if len(markers) == 0 {
 		return nil
 	}
-	l, bound := s.log, nextBase(segments, i, 0)
-	if i+1 == len(segments) {
+	l, bound := s.log, kafka.Offset(math.MaxInt64)
+	if s.segment == l.active() {
 		bound = l.HighWatermark() // who appended a marker may not have told of it yet
 	}
-	entries, err := l.aborted(segments, i)
+	var entries []AbortedTxn
+	err := l.look(func(segments []*segment, _ kafka.Offset) (err error) {
+		i := slices.Index(segments, s.segment)
+		if i < 0 {
+			bound = 0 // it is gone
+			return nil
+		}
+		entries, err = l.aborted(segments, i)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -70,21 +80,31 @@ func (s *Scrub) checkAborted(segments []*segment, i int) error {
 }
 
 // renewAborted makes the transaction index of a segment anew from its records below an offset, as it lacks an entry, and tells whether
-// it says something else now.
+// it says something else now, or the segment is gone.
 func (l *Log) renewAborted(s *segment, bound kafka.Offset) (made bool, err error) {
-	segments := *l.segments.Load()
-	i := slices.Index(segments, s)
-	if i < 0 {
-		return true, nil // it is gone
-	}
-	found, err := l.findAborted(segments, i, min(bound, nextBase(segments, i, l.EndOffset())))
-	if err != nil {
-		return false, err
-	}
-	before, err := l.aborted(segments, i)
-	if err != nil {
-		return false, err
-	}
+	err = l.look(func(segments []*segment, end kafka.Offset) (err error) {
+		i := slices.Index(segments, s)
+		if i < 0 {
+			made = true
+			return nil
+		}
+		bound := min(bound, nextBase(segments, i, end))
+		found, err := l.findAborted(segments, i, bound)
+		if err != nil {
+			return err
+		}
+		before, err := l.aborted(segments, i)
+		if err != nil {
+			return err
+		}
+		made, err = l.takeFoundAborted(s, found, before, bound)
+		return err
+	})
+	return made, err
+}
+
+// takeFoundAborted puts what was found below an offset in the place of what a transaction index said before.
+func (l *Log) takeFoundAborted(s *segment, found, before []AbortedTxn, bound kafka.Offset) (made bool, err error) {
 	s.txns.mu.Lock()
 	defer s.txns.mu.Unlock()
 	if s.txns.loaded {
@@ -101,11 +121,11 @@ func (l *Log) renewAborted(s *segment, bound kafka.Offset) (made bool, err error
 	l.transactional.Store(true)
 	l.dir.note("%s lacks transactions that were aborted: it is made anew from the records", s.name(txnIndexSuffix))
 	s.txns.loaded, s.txns.entries, s.txns.changed = true, found, true
-	if s.txns.pinned || i+1 == len(segments) {
+	if s.txns.pinned || s == l.active() {
 		return true, nil // its name is another segment's; or it is written when the segment is finished
 	}
 	if err := s.replaceAborted(); err != nil && !vfs.IsFull(err) { // with a full disk it stays in memory
-		return true, err
+		return true, l.writeError(err)
 	}
 	return true, nil
 }
@@ -120,7 +140,7 @@ func (c *Compaction) checkListed(b record.Batch) error {
 	made, err := c.log.renewAborted(c.reader.segment, c.stats.Range.End)
 	switch {
 	case err != nil:
-		return c.log.writeError(err)
+		return err
 	case made:
 		return c.stale()
 	}

@@ -125,3 +125,41 @@ func TestCompactionKeepsNoAbortedRecordForWantOfAnEntry(t *testing.T) {
 		}
 	}
 }
+
+// openHook does something once, when a file is opened whose name ends like that.
+type openHook struct {
+	vfs.FS
+	suffix string
+	do     func()
+}
+
+func (h *openHook) Open(name string, flag int) (vfs.File, error) {
+	if do := h.do; do != nil && strings.HasSuffix(name, h.suffix) {
+		h.do = nil
+		do()
+	}
+	return h.FS.Open(name, flag)
+}
+
+// TestTheScrubPassesOverASegmentThatIsCutWhileItsIndexIsRead: its file is another's then, which is neither damage nor a disk that failed.
+func TestTheScrubPassesOverASegmentThatIsCutWhileItsIndexIsRead(t *testing.T) {
+	c := smallConfig()
+	c.SegmentBytes = 1500
+	for i := range 3 {
+		l := abortedLog(t, c)
+		l = reopen(t, l.fs, l, true)
+		s := (*l.segments.Load())[i]
+		hook := &openHook{FS: l.fs, suffix: s.name(txnIndexSuffix), do: func() {
+			if err := l.Truncate(s.base); err != nil {
+				t.Errorf("truncate to %d: %v", s.base, err)
+			}
+		}}
+		l.fs, s.fs = hook, hook
+		if _, err := scrubbed(l, 700); err != nil {
+			t.Errorf("segment %d: %v", i, err)
+		}
+		if hook.do != nil {
+			t.Errorf("segment %d: its transaction index was not read", i)
+		}
+	}
+}

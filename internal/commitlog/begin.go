@@ -7,8 +7,8 @@ import (
 )
 
 // A log whose first segments are missing looks as if retention had removed them. What tells otherwise is leader-epoch-checkpoint: when
-// segments go at the begin it is cut there, by us and by Kafka, and a stop in order saves it. After any other stop it may be older than
-// the retention: then nothing is refused, and the operator is told.
+// segments go at the begin it is cut there, by us before their files go, by Kafka soon after, and a stop in order saves it. After any
+// other stop it may be older than the retention: then nothing is refused, and the operator is told.
 
 // checkBegin refuses a log that was closed in order, or was refused before, and begins behind where it began then.
 func (o *opening) checkBegin() error {

@@ -100,6 +100,28 @@ func TestALostFirstSegmentIsToldAfterAKill(t *testing.T) {
 	}
 }
 
+// retained is a log of which retention has just taken segments, since the last checkpoint.
+func retained(t *testing.T, until func(*Dir) error) (vfs.FS, *Log) {
+	t.Helper()
+	fs := vfs.NewMemory()
+	l := newLog(t, fs, smallConfig())
+	fill(t, l, 100, 0)
+	flush(t, l)
+	if err := l.Dir().WriteCheckpoints(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetStart(l.Segments()[2].Base + 4); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Retain(testStart, l.EndOffset()); err != nil {
+		t.Fatal(err)
+	}
+	if err := until(l.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	return fs, l
+}
+
 // TestRetentionIsNotDamage, whenever the broker is killed: neither before its files are removed nor before a checkpoint tells of it.
 func TestRetentionIsNotDamage(t *testing.T) {
 	for stop, until := range []func(*Dir) error{
@@ -108,28 +130,25 @@ func TestRetentionIsNotDamage(t *testing.T) {
 		func(d *Dir) error { return errors.Join(d.Sweep(testStart), d.WriteCheckpoints()) },
 		func(d *Dir) error { return errors.Join(d.Sweep(testStart), d.Sweep(testStart.Add(1<<40))) },
 	} {
-		fs := vfs.NewMemory()
-		l := newLog(t, fs, smallConfig())
-		fill(t, l, 100, 0)
-		flush(t, l)
-		if err := l.Dir().WriteCheckpoints(); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.SetStart(l.Segments()[2].Base + 4); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := l.Retain(testStart, l.EndOffset()); err != nil {
-			t.Fatal(err)
-		}
-		if err := until(l.Dir()); err != nil {
-			t.Fatal(err)
-		}
+		fs, l := retained(t, until)
 		for _, clean := range []bool{false, true, true} {
 			l = reopen(t, fs, l, clean)
+			if told := strings.Join(l.Dir().Notes(), "\n"); strings.Contains(told, "missing") {
+				t.Errorf("stop %d: %s", stop, told)
+			}
 		}
-		told := strings.Join(l.Dir().Notes(), "\n")
-		if strings.Contains(told, "missing") {
-			t.Errorf("stop %d: %s", stop, told)
+
+		// Kafka, started after the kill and stopped in order, leaves the leader epochs as they are, and a marker.
+		fs, l = retained(t, until)
+		if err := l.Dir().Close(false, 5); err != nil {
+			t.Fatal(err)
+		}
+		if err := vfs.WriteFile(fs, testDir+"/"+CleanShutdownFile, []byte(`{"version":0,"brokerEpoch":7}`)); err != nil {
+			t.Fatal(err)
+		}
+		d := openDir(t, fs)
+		if _, err := d.Open(testTopic, testID, l.Config(), testStart); err != nil || !d.WasClean() {
+			t.Errorf("stop %d, and Kafka stopped in order: %v, clean %v", stop, err, d.WasClean())
 		}
 	}
 }

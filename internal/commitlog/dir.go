@@ -374,7 +374,13 @@ func (d *Dir) Sweep(now time.Time) error {
 		return err
 	}
 	err := d.sweepFolders(now) // first: with a full disk they may be all that makes room
-	for _, l := range sortedByName(d.openLogs()) {
+	logs := sortedByName(d.openLogs())
+	if slices.ContainsFunc(logs, (*Log).cutUnsaved) {
+		if unsaved := d.WriteCheckpoints(); unsaved != nil && !vfs.IsFull(unsaved) {
+			return errors.Join(err, unsaved)
+		}
+	}
+	for _, l := range logs {
 		if d.Failed() != nil {
 			break
 		}

@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"slices"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -134,6 +135,14 @@ func (l *Log) sweep(now time.Time) error {
 		}
 	}
 	return nil
+}
+
+// cutUnsaved tells whether retention took segments and leader-epoch-checkpoint does not say so yet. It must before their files go: Kafka
+// leaves the file as it is when it opens the log after a kill, and what is missing in front would look lost after it stopped in order.
+func (l *Log) cutUnsaved() bool {
+	l.doomedMu.Lock()
+	defer l.doomedMu.Unlock()
+	return slices.ContainsFunc(l.doomed, func(s doomedSegment) bool { return !s.renamed }) && l.epochs.dirty()
 }
 
 func (l *Log) sweepDoomed(now time.Time) error {

@@ -13,8 +13,8 @@ import (
 
 // Scrub reads a log from its first segment to what its end is when it comes there, and checks all batches: their headers, their
 // CRCs, and that their offsets follow each other and their leader epochs do not go back; and that the transaction indexes have their
-// abort markers. It is used by one goroutine; appends, reads,
-// retention, truncation, compaction and the deletion of the log go on beside it: what they take away is passed over.
+// abort markers. It is used by one goroutine; appends, reads, retention, truncation, compaction and the deletion of the log go on
+// beside it: what they take away is passed over.
 type Scrub struct {
 	log  *Log
 	from kafka.Offset // segments with a lower base were read
@@ -133,16 +133,22 @@ type coldFile struct{ vfs.File }
 
 func (f coldFile) ReadAt(p []byte, at int64) (int, error) { return vfs.ReadCold(f.File, p, at) }
 
-// finish compares where a segment ends with where the next one begins, and its abort markers with its transaction index.
+// finish compares where a segment ends with where the next one begins, and its abort markers with its transaction index. After an
+// error the segment stays: Step asks whether it is the log's.
 func (s *Scrub) finish() error {
-	defer s.Close()
 	segments := *s.log.segments.Load()
 	i := slices.Index(segments, s.segment)
 	if i < 0 || s.segment.size.Load() != s.walker.limit {
-		s.aborts.forget()
-		return nil // it is gone, or written to
+		s.aborts.forget() // it is gone, or written to
+	} else if err := s.checkEnd(segments, i); err != nil {
+		return err
 	}
-	if err := s.checkAborted(segments, i); err != nil || i+1 == len(segments) {
+	s.Close()
+	return nil
+}
+
+func (s *Scrub) checkEnd(segments []*segment, i int) error {
+	if err := s.checkAborted(); err != nil || i+1 == len(segments) {
 		return err
 	}
 	next := segments[i+1]
