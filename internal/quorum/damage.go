@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"fmt"
 	"path/filepath"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -52,20 +53,23 @@ func checkSnapshot(fs vfs.FS, name string) error {
 	return nil
 }
 
-// Damaged tells the operator what was found damaged in the metadata log or its newest snapshot, once, and writes a snapshot that takes
-// its place.
+// Damaged tells the operator what was found damaged in the metadata log or its newest snapshot, of a segment once, and writes a snapshot
+// that takes its place. One goroutine may call it.
 func (n *Node) Damaged(by *commitlog.CorruptError) {
-	if n.damage.Swap(by) != nil {
+	if n.damaged[by.File] {
 		return
 	}
 	remedy := "none: a new snapshot was written"
-	if filepath.Ext(by.File) == ".log" {
+	isSegment := filepath.Ext(by.File) == ".log"
+	if isSegment {
 		remedy = "stop the broker, move the segment's files away, start it: all that they say is in the newest snapshot, which was written now"
 	}
-	if err := n.renew(by.File); err != nil {
-		n.damage.Store(nil) // the next round tries again
+	switch err := n.renew(by.File); {
+	case err != nil: // the next round tries again
 		remedy = "copy the metadata log of another controller, or a backup, before the node is stopped"
 		n.o.Log.Error("a snapshot in place of what is damaged could not be written", "error", err)
+	case isSegment:
+		n.damaged[by.File] = true // it stays, and each round finds it
 	}
 	n.o.Log.Error("the metadata log is damaged; this node serves on with what it has in memory",
 		"file", by.File, "byte", by.At, "reason", by.Reason, "remedy", remedy)
@@ -79,10 +83,24 @@ func (n *Node) renew(damaged string) error {
 	if err := n.Snapshot(); err != nil {
 		return err
 	}
-	if _, err := n.CheckSnapshot(); err == nil {
-		return nil
+	if _, err := n.CheckSnapshot(); err != nil {
+		if err := n.replaceSnapshot(); err != nil {
+			return err
+		}
 	}
-	return n.replaceSnapshot()
+	return n.checkCovered()
+}
+
+// checkCovered tells if the segments before the one that is written to hold something that no snapshot has: what was not committed
+// when that was written.
+func (n *Node) checkCovered() error {
+	n.snapshots.mu.Lock()
+	defer n.snapshots.mu.Unlock()
+	segments, known := n.log.Segments(), n.snapshots.known
+	if base := segments[len(segments)-1].Base; len(known) == 0 || known[len(known)-1].End < base {
+		return fmt.Errorf("not all up to offset %d is committed", base)
+	}
+	return nil
 }
 
 // leaveSegment begins a new segment if the log is written to a damaged one.

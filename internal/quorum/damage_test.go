@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,58 @@ func TestADamagedSnapshotIsWrittenAnew(t *testing.T) {
 			t.Errorf("more %v: after a restart got\n%s\nwant\n%s", more, after, before)
 		}
 	}
+}
+
+// TestLaterDamageIsToldToo: of a snapshot that was written anew, and of a segment behind one that was told.
+func TestLaterDamageIsToldToo(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 11)
+	var log strings.Builder
+	h.options = func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }
+	h.must(h.format())
+	h.must(h.open())
+	h.create("one")
+	h.must(h.node.Snapshot())
+	found := func(file string) {
+		t.Helper()
+		h.node.Damaged(&commitlog.CorruptError{File: file, Reason: "a test says so"})
+		if _, err := h.node.CheckSnapshot(); err != nil {
+			t.Errorf("after %s: %v", file, err)
+		}
+	}
+	snapshot := func() string {
+		known := h.node.snapshots.known
+		return filepath.Join(h.node.folder, known[len(known)-1].String())
+	}
+	segment := func() string {
+		segments := h.node.log.Segments()
+		return filepath.Join(h.node.folder, fmt.Sprintf("%020d.log", segments[len(segments)-1].Base))
+	}
+	var files []string
+	for i := range 3 {
+		files = append(files, snapshot())
+		h.must(vfs.WriteFile(h.fs, files[len(files)-1], []byte("damaged")))
+		found(files[len(files)-1])
+		files = append(files, segment())
+		for range 3 { // rounds
+			found(files[len(files)-1])
+		}
+		h.create(fmt.Sprint("later", i))
+	}
+	for _, file := range files {
+		want := 0
+		for _, f := range files {
+			if f == file {
+				want++
+			}
+		}
+		if n := strings.Count(log.String(), file); n != want {
+			t.Errorf("%s is told %d times, want %d", file, n, want)
+		}
+	}
+	if n := strings.Count(log.String(), "the metadata log is damaged"); n != len(files) || strings.Contains(log.String(), "could not") {
+		t.Errorf("%d kinds of damage are told %d times:\n%s", len(files), n, &log)
+	}
+	h.must(h.close())
 }
 
 // isOutsideCRC tells whether a byte is in the base offset or the leader epoch of a batch, which no checksum covers.

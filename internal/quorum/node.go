@@ -48,7 +48,7 @@ type Node struct {
 	ids producerIDs
 
 	snapshots snapshots
-	damage    atomic.Pointer[commitlog.CorruptError] // that was told
+	damaged   map[string]bool // segments of which that was told; Damaged's alone
 }
 
 var errClosed = errors.New("metadata log is closed")

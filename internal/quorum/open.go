@@ -22,7 +22,7 @@ const bootstrapFile = "bootstrap.checkpoint"
 // uses Options.Dir but does not close it.
 func Open(o Options) (*Node, error) {
 	o = o.withDefaults()
-	n := &Node{o: o, folder: metadataFolder(o.Dir.Path())}
+	n := &Node{o: o, folder: metadataFolder(o.Dir.Path()), damaged: make(map[string]bool)}
 	n.image.Store(meta.NewImage(o.ClusterID))
 	n.snapshots.init(n)
 	if err := n.load(); err != nil {

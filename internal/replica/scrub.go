@@ -94,26 +94,26 @@ func (s *scrubber) read(reading *commitlog.Scrub, wanted func() bool) (ended boo
 	return false, nil
 }
 
-// scrubMetadata reads the metadata log and its newest snapshot. It is false once the scrubber is to end.
+// scrubMetadata reads the metadata log and its newest snapshot, which counts the more if the log is damaged. It is false once the
+// scrubber is to end.
 func (s *scrubber) scrubMetadata(log MetadataLog) bool {
 	ended, err := s.read(log.Scrub(), func() bool { return true })
 	if ended {
 		return false
 	}
-	if err == nil {
-		var used int64
-		used, err = log.CheckSnapshot()
-		s.m.damage.ScrubbedBytes.Add(used)
-		if !s.rest(used) {
-			return false
-		}
-	}
+	s.tellMetadata(log, err)
+	used, err := log.CheckSnapshot()
+	s.m.damage.ScrubbedBytes.Add(used)
+	s.tellMetadata(log, err)
+	return s.rest(used)
+}
+
+func (s *scrubber) tellMetadata(log MetadataLog, err error) {
 	if damage, ok := isDamage(err); ok {
 		log.Damaged(damage)
 	} else if err != nil && !errors.Is(err, commitlog.ErrClosed) {
 		s.m.log.Warn("the scrub could not read the metadata log", "error", err)
 	}
-	return true
 }
 
 // rest waits as long as the pace wants.
