@@ -88,11 +88,12 @@ func (c *Checker) partition(path string, tp kafka.TopicPartition, points checkpo
 			return span{}, err
 		}
 	}
-	epochs, err := p.checkEpochs()
+	closed := points.clean && !c.Live
+	epochs, err := p.checkEpochs(points.start[tp], closed)
 	if err != nil {
 		return span{}, err
 	}
-	if points.clean && !c.Live && tp.Topic != metadataTopic && len(p.segments) > 0 { // that one's begin is in a snapshot
+	if closed && tp.Topic != metadataTopic && len(p.segments) > 0 { // that one's begin is in a snapshot
 		if lost := commitlog.LostBegin(p.segments[0].name, p.segments[0].base, epochs, points.start[tp]); lost != nil {
 			p.found(lost.File, 0, lost.Remedy, "%s", lost.Reason)
 		}
@@ -264,8 +265,9 @@ func (p *partition) follows(s *segment, b commitlog.PositionedBatch, limit kafka
 	return 0, ""
 }
 
-// checkEpochs compares the leader epochs of the batches with leader-epoch-checkpoint, and returns what that says.
-func (p *partition) checkEpochs() ([]commitlog.EpochStart, error) {
+// checkEpochs compares the leader epochs of the batches with leader-epoch-checkpoint, and returns what that says. It is cut at the log's
+// start, below which batches may still be there; of a log that was not closed in order the start may be known by it alone.
+func (p *partition) checkEpochs(start kafka.Offset, closed bool) ([]commitlog.EpochStart, error) {
 	name := filepath.Join(p.path, commitlog.EpochsFile)
 	content, err := vfs.ReadFile(p.FS, name)
 	if err != nil && !vfs.IsNotExist(err) {
@@ -275,10 +277,13 @@ func (p *partition) checkEpochs() ([]commitlog.EpochStart, error) {
 	if parseErr != nil || err != nil || len(entries) == 0 {
 		return nil, nil //nolint:nilerr // told, or made anew
 	}
+	if !closed {
+		start = max(start, entries[0].Start)
+	}
 	var runs []run
 	for _, s := range p.segments {
 		for _, b := range s.batches {
-			if b.last >= p.floor {
+			if b.last >= p.floor || b.last < start {
 				continue
 			}
 			if n := len(runs); n > 0 && runs[n-1].epoch == b.epoch {

@@ -333,3 +333,47 @@ func TestAnAbortThatNoIndexTellsIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// TestBatchesBelowTheLogsStartHaveNoEpochToFit: retention took them, or DeleteRecords, and a stop came before their files went.
+func TestBatchesBelowTheLogsStartHaveNoEpochToFit(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		fs := filled(t)
+		d, err := commitlog.OpenDir(fs, "/data", func(b []byte) { clear(b) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := commitlog.DefaultConfig()
+		l, err := d.Open(kafka.TopicPartition{Topic: "ours"}, kafka.TopicID{1, 6: 0x40, 8: 0x80}, c, started)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.SetStart(125); err != nil { // in the last of three epochs, of which the first begins at 0
+			t.Fatal(err)
+		}
+		if _, err := l.Retain(started, l.EndOffset()); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.WriteCheckpoints(); err != nil {
+			t.Fatal(err)
+		}
+		if clean {
+			if err := l.Close(started); err != nil {
+				t.Fatal(err)
+			}
+		} else if err := vfs.WriteFile(fs, "/data/"+commitlog.LogStartFile, []byte("0\n0\n")); err != nil { // as Kafka, which writes it later
+			t.Fatal(err)
+		}
+		if err := d.Close(clean, 7); err != nil && clean {
+			t.Fatal(err)
+		}
+		if c := checked(t, fs); len(c.Damages) > 0 {
+			t.Errorf("clean %v: %+v", clean, c.Damages)
+		}
+		if clean { // what lies at the start and behind it still counts
+			put(t, fs, "/data/ours-0/"+commitlog.EpochsFile, []byte("0\n1\n3 125\n"))
+			if c := checked(t, fs); len(c.Damages) != 1 {
+				t.Errorf("a wrong epoch: %+v", c.Damages)
+			}
+		}
+	}
+}
