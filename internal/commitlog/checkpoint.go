@@ -26,94 +26,102 @@ type EpochStart struct {
 // file has no entries: Kafka makes such when it formats a directory.
 const checkpointVersion = "0"
 
-// checkpointLines returns the fields of each entry's line.
-func checkpointLines(content []byte, fields int) ([][]string, error) {
+// checkpointLines calls each with the fields of each entry's line, which it may not keep. At first it tells begin how many entries come.
+func checkpointLines(content []byte, fields int, begin func(count int), each func(line string, entry []string) error) error {
 	if len(content) == 0 {
-		return nil, nil
+		return nil
 	}
 	text, ok := strings.CutSuffix(string(content), "\n")
 	if !ok {
-		return nil, fmt.Errorf("no newline at the end")
+		return fmt.Errorf("no newline at the end")
 	}
-	lines := strings.Split(text, "\n")
-	if lines[0] != checkpointVersion {
-		return nil, fmt.Errorf("version %q, want %s", lines[0], checkpointVersion)
+	version, text, more := strings.Cut(text, "\n")
+	if version != checkpointVersion {
+		return fmt.Errorf("version %q, want %s", version, checkpointVersion)
 	}
-	if len(lines) < 2 {
-		return nil, fmt.Errorf("no line with the number of entries")
+	if !more {
+		return fmt.Errorf("no line with the number of entries")
 	}
-	count, err := strconv.Atoi(lines[1])
-	if err != nil || count != len(lines)-2 {
-		return nil, fmt.Errorf("%d entries, the second line says %q", len(lines)-2, lines[1])
+	said, text, more := strings.Cut(text, "\n")
+	found := 0
+	if more {
+		found = strings.Count(text, "\n") + 1
 	}
-	entries := make([][]string, 0, count)
-	for _, line := range lines[2:] {
-		entry := strings.Fields(line)
+	count, err := strconv.Atoi(said)
+	if err != nil || count != found {
+		return fmt.Errorf("%d entries, the second line says %q", found, said)
+	}
+	begin(count)
+	var entry []string
+	for line := ""; more; {
+		line, text, more = strings.Cut(text, "\n")
+		entry = slices.AppendSeq(entry[:0], strings.FieldsSeq(line))
 		if len(entry) != fields {
-			return nil, fmt.Errorf("entry %q: want %d fields", line, fields)
+			return fmt.Errorf("entry %q: want %d fields", line, fields)
 		}
-		entries = append(entries, entry)
+		if err := each(line, entry); err != nil {
+			return err
+		}
 	}
-	return entries, nil
+	return nil
 }
 
 // ParseOffsets reads a directory's checkpoint file: recovery points, log starts, high watermarks, cleaned ends.
 func ParseOffsets(content []byte) ([]PartitionOffset, error) {
-	lines, err := checkpointLines(content, 3)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]PartitionOffset, 0, len(lines))
-	for _, f := range lines {
+	entries := []PartitionOffset{}
+	topic := "" // shared by the lines that name it one after the other, and no part of the whole text
+	begin := func(count int) { entries = make([]PartitionOffset, 0, count) }
+	err := checkpointLines(content, 3, begin, func(line string, f []string) error {
 		partition, err1 := strconv.ParseInt(f[1], 10, 32)
 		offset, err2 := strconv.ParseInt(f[2], 10, 64)
 		if err1 != nil || err2 != nil || partition < 0 || offset < 0 {
-			return nil, fmt.Errorf("entry %q: want topic, partition, offset", strings.Join(f, " "))
+			return fmt.Errorf("entry %q: want topic, partition, offset", line)
 		}
-		tp := kafka.TopicPartition{Topic: f[0], Partition: int32(partition)}
+		if f[0] != topic {
+			topic = strings.Clone(f[0])
+		}
+		tp := kafka.TopicPartition{Topic: topic, Partition: int32(partition)}
 		entries = append(entries, PartitionOffset{tp, kafka.Offset(offset)})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return entries, nil
 }
 
-// formatOffsets is the inverse of ParseOffsets; entries are sorted by topic and partition.
-func formatOffsets(offsets map[kafka.TopicPartition]kafka.Offset) []byte {
-	entries := make([]PartitionOffset, 0, len(offsets))
-	for tp, offset := range offsets {
-		entries = append(entries, PartitionOffset{tp, offset})
+// formatOffsets is the inverse of ParseOffsets; the partitions are sorted.
+func formatOffsets(sorted []kafka.TopicPartition, offsets map[kafka.TopicPartition]kafka.Offset) []byte {
+	const lineBytes = 32 // about
+	b := make([]byte, 0, lineBytes*(len(sorted)+1))
+	b = append(b, checkpointVersion+"\n"...)
+	b = append(strconv.AppendInt(b, int64(len(sorted)), 10), '\n')
+	for _, tp := range sorted {
+		b = append(append(b, tp.Topic...), ' ')
+		b = append(strconv.AppendInt(b, int64(tp.Partition), 10), ' ')
+		b = append(strconv.AppendInt(b, int64(offsets[tp]), 10), '\n')
 	}
-	slices.SortFunc(entries, func(a, b PartitionOffset) int {
-		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
-			return c
-		}
-		return int(a.Partition) - int(b.Partition)
-	})
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\n%d\n", checkpointVersion, len(entries))
-	for _, e := range entries {
-		fmt.Fprintf(&b, "%s %d %d\n", e.Topic, e.Partition, e.Offset)
-	}
-	return b.Bytes()
+	return b
 }
 
 // ParseEpochs reads leader-epoch-checkpoint. Epochs and offsets grow from line to line.
 func ParseEpochs(content []byte) ([]EpochStart, error) {
-	lines, err := checkpointLines(content, 2)
-	if err != nil {
-		return nil, err
-	}
-	entries := make([]EpochStart, 0, len(lines))
-	for _, f := range lines {
+	entries := []EpochStart{}
+	err := checkpointLines(content, 2, func(int) {}, func(line string, f []string) error {
 		epoch, err1 := strconv.ParseInt(f[0], 10, 32)
 		offset, err2 := strconv.ParseInt(f[1], 10, 64)
 		if err1 != nil || err2 != nil || epoch < 0 || offset < 0 {
-			return nil, fmt.Errorf("entry %q: want epoch, offset", strings.Join(f, " "))
+			return fmt.Errorf("entry %q: want epoch, offset", line)
 		}
 		e := EpochStart{kafka.Epoch(epoch), kafka.Offset(offset)}
 		if n := len(entries); n > 0 && (entries[n-1].Epoch >= e.Epoch || entries[n-1].Start >= e.Start) {
-			return nil, fmt.Errorf("entry %q does not follow %v", strings.Join(f, " "), entries[n-1])
+			return fmt.Errorf("entry %q does not follow %v", line, entries[n-1])
 		}
 		entries = append(entries, e)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return entries, nil
 }

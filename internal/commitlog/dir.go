@@ -36,7 +36,8 @@ type Dir struct {
 	opened   map[kafka.TopicPartition]bool // by this process, or that was tried in vain
 	trusted  map[kafka.TopicPartition]bool // closed in order by this process
 	settling map[kafka.TopicPartition]*Log // closed since the last checkpoint
-	noted    checkpoints                   // of logs that are not open
+	noted    checkpoints                   // of logs that are not open; cleaned of all
+	stale    map[kafka.TopicPartition]bool // what is noted of them may differ from the files
 	doomed   []doomedFolder
 	notes    []string
 	unclosed bool // a log could not be closed in order
@@ -47,11 +48,11 @@ type Dir struct {
 
 	resumeBytes int64 // fixed
 
-	checkpointMu sync.Mutex  // serialises writing of checkpoint files; held across it
-	onDisk       checkpoints // what the files say. Guarded by checkpointMu
+	checkpointMu sync.Mutex // serialises writing of checkpoint files; held across it
+	onDisk       onDisk     // guarded by checkpointMu
 }
 
-// checkpoints are what the files of the same names say. Their maps are not changed but replaced, in onDisk.
+// checkpoints are what the files of the same names should say.
 type checkpoints struct {
 	recovery, start, highWatermark, cleaned map[kafka.TopicPartition]kafka.Offset
 }
@@ -77,6 +78,7 @@ func OpenDir(fsys vfs.FS, path string, random func([]byte)) (*Dir, error) {
 		fs: fsys, path: path, random: random, lock: lock, previousEpoch: -1,
 		logs: make(map[kafka.TopicPartition]*Log), trusted: make(map[kafka.TopicPartition]bool),
 		opened:   make(map[kafka.TopicPartition]bool),
+		stale:    make(map[kafka.TopicPartition]bool),
 		settling: make(map[kafka.TopicPartition]*Log),
 		journal:  journal{size: journalBytes, after: journalAfter},
 		files:    openFiles{max: OpenFilesMax}, resumeBytes: resumeBytes,
@@ -362,7 +364,7 @@ func (d *Dir) openLogs() []*Log {
 // sortedByName is the order in which logs are locked. A log may come that was deleted, beside another one that has its name now.
 func sortedByName(logs []*Log) []*Log {
 	return slices.SortedFunc(slices.Values(logs), func(a, b *Log) int {
-		return cmp.Or(strings.Compare(a.partition.Topic, b.partition.Topic), cmp.Compare(a.partition.Partition, b.partition.Partition),
+		return cmp.Or(a.partition.Compare(b.partition),
 			bytes.Compare(a.topicID[:], b.topicID[:]), strings.Compare(a.folder, b.folder))
 	})
 }

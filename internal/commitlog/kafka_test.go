@@ -2,6 +2,7 @@ package commitlog
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -246,7 +247,7 @@ func TestFilesOfADirectoryRoundTrip(t *testing.T) {
 		for _, e := range entries {
 			offsets[e.TopicPartition] = e.Offset
 		}
-		again, err := ParseOffsets(formatOffsets(offsets))
+		again, err := ParseOffsets(formatOffsets(slices.SortedFunc(maps.Keys(offsets), kafka.TopicPartition.Compare), offsets))
 		if err != nil || len(again) != len(entries) {
 			t.Errorf("%s: %d entries, written again %d, %v", name, len(entries), len(again), err)
 		}

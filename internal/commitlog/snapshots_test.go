@@ -89,7 +89,7 @@ func TestSnapshotCountsUpToTheRecoveryPoint(t *testing.T) {
 			if err := vfs.WriteFile(fs, l.snapshotFile(base), state.Encode()); err != nil {
 				t.Fatal(err)
 			}
-			point := formatOffsets(map[kafka.TopicPartition]kafka.Offset{testTopic: base - below})
+			point := formatOffsets([]kafka.TopicPartition{testTopic}, map[kafka.TopicPartition]kafka.Offset{testTopic: base - below})
 			if err := vfs.WriteFile(fs, filepath.Join(testDir, RecoveryPointFile), point); err != nil {
 				t.Fatal(err)
 			}

@@ -3,7 +3,6 @@ package commitlog
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -164,12 +163,10 @@ func (l *Log) noteGaps() error {
 	d.checkpointMu.Lock()
 	defer d.checkpointMu.Unlock()
 	d.mu.Lock()
-	if _, ok := d.noted.cleaned[l.partition]; !ok {
-		d.noted.cleaned[l.partition] = 0
-	}
-	cleaned := maps.Clone(d.noted.cleaned)
+	cleaned := d.noted.cleaned[l.partition]
+	d.noted.cleaned[l.partition] = cleaned
 	d.mu.Unlock()
-	return d.failUnlessFull(d.writeOffsets(CleanerFile, cleaned, &d.onDisk.cleaned))
+	return d.failUnlessFull(d.change(&d.onDisk.cleaned, []PartitionOffset{{l.partition, cleaned}}))
 }
 
 // missingBefore says that a segment should be there that would hold the offsets from one on up to the base of s.

@@ -3,9 +3,11 @@
 package kafka
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"math/bits"
+	"strings"
 )
 
 // NodeID names a broker or controller (node.id). NoNode (-1) means none.
@@ -103,3 +105,8 @@ type TopicPartition struct {
 
 // String returns topic-partition, which is also the name of the partition's folder.
 func (tp TopicPartition) String() string { return fmt.Sprintf("%s-%d", tp.Topic, tp.Partition) }
+
+// Compare orders partitions by topic, then by number.
+func (tp TopicPartition) Compare(other TopicPartition) int {
+	return cmp.Or(strings.Compare(tp.Topic, other.Topic), cmp.Compare(tp.Partition, other.Partition))
+}

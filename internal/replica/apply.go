@@ -1,11 +1,9 @@
 package replica
 
 import (
-	"cmp"
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -317,7 +315,7 @@ func (m *Manager) lookInto(d *logDir, image *meta.Image) error {
 // the node ended, or the folders are of another node. Under their own names they would have to be recovered by nobody, and no
 // stop could be clean.
 func (m *Manager) setStraysAside() {
-	for _, tp := range slices.SortedFunc(maps.Keys(m.found), compareNames) {
+	for _, tp := range slices.SortedFunc(maps.Keys(m.found), kafka.TopicPartition.Compare) {
 		d := m.found[tp].dir
 		if d.failed() {
 			continue
@@ -340,10 +338,6 @@ func (m *Manager) setAside(d *logDir, tp kafka.TopicPartition, why string) bool 
 		m.log.Error("a partition's folder can't be renamed and is left alone: "+why, "directory", d.disk.Path(), "folder", tp.String(), "error", err)
 	}
 	return err == nil
-}
-
-func compareNames(a, b kafka.TopicPartition) int {
-	return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
 }
 
 // remove ends a partition whose topic was deleted, and takes its log off the disk.
