@@ -350,3 +350,36 @@ func TestRelativeLogDirsAreAbsolute(t *testing.T) {
 		t.Errorf("start with two spellings of one directory: got %v, want an error that says so", err)
 	}
 }
+
+// TestStartWithoutFileDescriptors: whichever file it is that can't be opened any more, the start is refused with the limit to raise, or goes
+// well; and no directory has failed.
+func TestStartWithoutFileDescriptors(t *testing.T) {
+	disk := faultfs.Inject(vfs.NewMemory())
+	start := func() (*broker.Node, error) {
+		return broker.Start(t.Context(), broker.Config{FS: disk, Properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": "/a,/b"}})
+	}
+	refused := 0
+	for after := range 80 {
+		if after > 0 {
+			disk.Add(faultfs.Rule{Op: faultfs.OpOpen | faultfs.OpReadDir | faultfs.OpAnySync, After: after, Times: -1, Err: syscall.EMFILE})
+		}
+		node, err := start()
+		disk.Reset()
+		switch {
+		case err == nil:
+			stop(t, node)
+		case !strings.Contains(err.Error(), "ulimit -n"):
+			t.Errorf("without a descriptor after %d operations: %v, want that it names the limit", after, err)
+		default:
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Error("no start was refused")
+	}
+	node, err := start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, node)
+}

@@ -194,8 +194,13 @@ func (c *crasher) find() error {
 		return c.create()
 	case !p.created:
 		return fmt.Errorf("%v was deleted and is back", found)
-	case found[0].TopicID != p.id && (p.durable || !found[0].TopicID.IsZero()):
-		return fmt.Errorf("topic id %s, want %s", found[0].TopicID, p.id)
+	}
+	id, err := c.dir.TopicID(found[0])
+	if err != nil {
+		return err
+	}
+	if id != p.id && (p.durable || !id.IsZero()) {
+		return fmt.Errorf("topic id %s, want %s", id, p.id)
 	}
 	p.deleting = false
 	if c.log, err = c.dir.Open(testTopic, p.id, c.config, c.now); err != nil {

@@ -39,9 +39,13 @@ type Dir struct {
 	noted    checkpoints                   // of logs that are not open; cleaned of all
 	stale    map[kafka.TopicPartition]bool // what is noted of them may differ from the files
 	doomed   []doomedFolder
+	renamed  []doomedFolder // doomed, when that is durable
 	notes    []string
 	unclosed bool // a log could not be closed in order
 	closed   bool
+	halfMade map[kafka.TopicPartition]bool // Create made the folder, and the rest failed
+
+	listed Listing // when it was opened; owned by who calls Listed
 
 	journal journal
 	files   openFiles
@@ -80,6 +84,7 @@ func OpenDir(fsys vfs.FS, path string, random func([]byte)) (*Dir, error) {
 		opened:   make(map[kafka.TopicPartition]bool),
 		stale:    make(map[kafka.TopicPartition]bool),
 		settling: make(map[kafka.TopicPartition]*Log),
+		halfMade: make(map[kafka.TopicPartition]bool),
 		journal:  journal{size: journalBytes, after: journalAfter},
 		files:    openFiles{max: OpenFilesMax}, resumeBytes: resumeBytes,
 	}
@@ -100,10 +105,11 @@ func (d *Dir) open() (err error) {
 	if err := d.takeMarker(); err != nil {
 		return err
 	}
-	entries, err := d.fs.ReadDir(d.path)
+	entries, err := d.list()
 	if err != nil {
-		return fmt.Errorf("list %s: %w", d.path, err)
+		return err
 	}
+	d.listed = d.sort(entries)
 	for _, e := range entries {
 		if _, suffix := cutFolderSuffix(e.Name); e.Dir && suffix == folderDeleteSuffix {
 			d.doomed = append(d.doomed, doomedFolder{path: filepath.Join(d.path, e.Name)})
@@ -198,49 +204,55 @@ func (d *Dir) note(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
-// Found is a partition's folder in a directory.
-type Found struct {
-	kafka.TopicPartition
-	TopicID kafka.TopicID // zero if partition.metadata is missing or unreadable
+// Listing is what a directory holds, by name.
+type Listing struct {
+	Partitions []kafka.TopicPartition // that have a folder; deleted, stray and future replicas are left out
+	Futures    []kafka.TopicPartition // that have a future replica
 }
 
-// Partitions lists the folders of partitions, by name. Folders that are deleted, stray or future replicas are left out.
-func (d *Dir) Partitions() ([]Found, error) {
-	names, err := d.partitions()
-	if err != nil {
-		return nil, err
-	}
-	found := make([]Found, 0, len(names))
-	for _, tp := range names {
-		id, err := d.topicID(tp.String())
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, Found{tp, id})
-	}
-	return found, nil
+// Partitions lists the folders of partitions.
+func (d *Dir) Partitions() ([]kafka.TopicPartition, error) {
+	entries, err := d.list()
+	return d.sort(entries).Partitions, err
 }
 
-// partitions is Partitions without a look into the folders.
-func (d *Dir) partitions() ([]kafka.TopicPartition, error) {
+// Listed is what the directory held when it was opened, which is told once: reading long lists takes time.
+func (d *Dir) Listed() (l Listing) {
+	l, d.listed = d.listed, l
+	return l
+}
+
+func (d *Dir) list() ([]vfs.Entry, error) {
 	entries, err := d.fs.ReadDir(d.path)
 	if err != nil {
 		return nil, fmt.Errorf("list %s: %w", d.path, err)
 	}
-	var found []kafka.TopicPartition
+	return entries, nil
+}
+
+// sort tells folders by their names.
+func (d *Dir) sort(entries []vfs.Entry) (l Listing) {
+	topic := "" // shared by the folders of a topic
 	for _, e := range entries {
 		if !e.Dir {
 			continue
 		}
-		tp, ok := ParseFolder(e.Name)
-		if ok {
-			found = append(found, tp)
+		if tp, ok := ParseFolder(e.Name); ok {
+			if tp.Topic != topic {
+				topic = strings.Clone(tp.Topic)
+			}
+			l.Partitions = append(l.Partitions, kafka.TopicPartition{Topic: topic, Partition: tp.Partition})
+		} else if tp, ok := parseFuture(e.Name); ok {
+			l.Futures = append(l.Futures, tp)
 		} else if _, suffix := cutFolderSuffix(e.Name); suffix == "" {
 			d.note("%s is not the folder of a partition", filepath.Join(d.path, e.Name))
 		}
 	}
-	return found, nil
+	return l
 }
+
+// TopicID reads the partition.metadata of a partition's folder. It is zero if the file is missing or unreadable.
+func (d *Dir) TopicID(tp kafka.TopicPartition) (kafka.TopicID, error) { return d.topicID(tp.String()) }
 
 // topicID reads a folder's partition.metadata.
 func (d *Dir) topicID(folder string) (kafka.TopicID, error) {
@@ -261,6 +273,14 @@ func (d *Dir) topicID(folder string) (kafka.TopicID, error) {
 
 // Delete closes a partition's log, if it is open, and renames its folder to NAME.UUID-delete, durably. Sweep removes it.
 func (d *Dir) Delete(tp kafka.TopicPartition) error {
+	if err := d.Doom(tp); err != nil {
+		return err
+	}
+	return d.SyncDoomed()
+}
+
+// Doom is Delete of one of many: the new names are durable, and Sweep finds the folders, after SyncDoomed.
+func (d *Dir) Doom(tp kafka.TopicPartition) error {
 	if err := d.Failed(); err != nil {
 		return err
 	}
@@ -269,6 +289,7 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	delete(d.logs, tp)
 	delete(d.trusted, tp)
 	delete(d.settling, tp)
+	delete(d.halfMade, tp)
 	d.forget(tp)
 	d.mu.Unlock()
 	doomed := doomedFolder{path: filepath.Join(d.path, asideFolder(tp, kafka.NewUUID(d.random), folderDeleteSuffix))}
@@ -298,13 +319,28 @@ func (d *Dir) Delete(tp kafka.TopicPartition) error {
 	if err != nil {
 		return d.failUnlessFull(fmt.Errorf("delete %s: %w", tp, err))
 	}
-	// Not durable without a descriptor: should the folder come back after a power cut, it belongs to no topic any more.
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.renamed = append(d.renamed, doomed)
+	return nil
+}
+
+// SyncDoomed makes durable what Doom has done, with one flush.
+func (d *Dir) SyncDoomed() error {
+	d.mu.Lock()
+	renamed := d.renamed
+	d.renamed = nil
+	d.mu.Unlock()
+	if len(renamed) == 0 {
+		return nil
+	}
+	// Not durable without a descriptor: should a folder come back after a power cut, it belongs to no topic any more.
 	if err := d.fs.SyncDir(d.path); err != nil && !vfs.IsOutOfFiles(err) {
-		return d.fail(fmt.Errorf("delete %s: %w", tp, err))
+		return d.fail(fmt.Errorf("delete %s: %w", renamed[0].path, err))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.doomed = append(d.doomed, doomed)
+	d.doomed = append(d.doomed, renamed...)
 	return nil
 }
 
@@ -324,7 +360,8 @@ func (d *Dir) SetAside(tp kafka.TopicPartition) (folder string, err error) {
 	if err := d.fs.Rename(filepath.Join(d.path, tp.String()), filepath.Join(d.path, folder)); err != nil {
 		return "", fmt.Errorf("set %s aside: %w", tp, err)
 	}
-	if err := d.fs.SyncDir(d.path); err != nil {
+	// Without a descriptor it may have to be set aside again after a power cut.
+	if err := d.fs.SyncDir(d.path); err != nil && !vfs.IsOutOfFiles(err) {
 		return "", d.fail(fmt.Errorf("set %s aside: %w", tp, err))
 	}
 	d.mu.Lock()
@@ -375,7 +412,7 @@ func (d *Dir) Sweep(now time.Time) error {
 	if err := d.Failed(); err != nil {
 		return err
 	}
-	err := d.sweepFolders(now) // first: with a full disk they may be all that makes room
+	_, err := d.SweepFolders(now) // first: with a full disk they may be all that makes room
 	logs := sortedByName(d.openLogs())
 	if slices.ContainsFunc(logs, (*Log).cutUnsaved) {
 		if unsaved := d.WriteCheckpoints(); unsaved != nil && !vfs.IsFull(unsaved) {
@@ -400,7 +437,14 @@ func (d *Dir) Sweep(now time.Time) error {
 	return err
 }
 
-func (d *Dir) sweepFolders(now time.Time) error {
+// sweepFoldersMax is how many folders are removed at a time.
+const sweepFoldersMax = 128
+
+// SweepFolders removes folders of deleted partitions whose time has come, some of them: more tells whether there are others.
+func (d *Dir) SweepFolders(now time.Time) (more bool, err error) {
+	if err := d.Failed(); err != nil {
+		return false, err
+	}
 	d.mu.Lock()
 	var due []doomedFolder
 	kept := d.doomed[:0]
@@ -408,9 +452,13 @@ func (d *Dir) sweepFolders(now time.Time) error {
 		if f.removeAt.IsZero() {
 			f.removeAt = now.Add(f.delay)
 		}
-		if now.Before(f.removeAt) {
+		switch {
+		case now.Before(f.removeAt):
 			kept = append(kept, f)
-		} else {
+		case len(due) == sweepFoldersMax:
+			more = true
+			kept = append(kept, f)
+		default:
 			due = append(due, f)
 		}
 	}
@@ -421,10 +469,10 @@ func (d *Dir) sweepFolders(now time.Time) error {
 			d.mu.Lock()
 			d.doomed = append(d.doomed, due[i:]...)
 			d.mu.Unlock()
-			return d.failUnlessFull(fmt.Errorf("remove deleted partition: %w", err))
+			return false, d.failUnlessFull(fmt.Errorf("remove deleted partition: %w", err))
 		}
 	}
-	return nil
+	return more, nil
 }
 
 // Close ends the use of the directory: it writes the checkpoints and, if clean, makes everything durable and leaves the
@@ -453,7 +501,7 @@ func (d *Dir) Close(clean bool, epoch kafka.BrokerEpoch) error {
 }
 
 func (d *Dir) checkClean() error {
-	found, err := d.partitions()
+	found, err := d.Partitions()
 	if err != nil {
 		return err
 	}
@@ -463,6 +511,9 @@ func (d *Dir) checkClean() error {
 		return fmt.Errorf("close %s: %d logs are open, or one was not closed in order: no clean-shutdown marker is left", d.path, len(d.logs))
 	}
 	for _, tp := range found {
+		if d.halfMade[tp] {
+			continue // it holds nothing
+		}
 		if opened, tried := d.opened[tp]; tried && !opened || !tried && !d.clean {
 			return fmt.Errorf("close %s: %s was not opened and may be torn: no clean-shutdown marker is left", d.path, tp)
 		}

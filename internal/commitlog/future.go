@@ -93,21 +93,6 @@ func (d *Dir) promote(future, from *Log, now time.Time) (*Log, error) {
 	return d.Open(future.partition, future.topicID, future.Config(), now)
 }
 
-// Futures lists the partitions of which the directory holds a future replica.
-func (d *Dir) Futures() ([]kafka.TopicPartition, error) {
-	entries, err := d.fs.ReadDir(d.path)
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", d.path, err)
-	}
-	var found []kafka.TopicPartition
-	for _, e := range entries {
-		if tp, ok := parseFuture(e.Name); ok && e.Dir {
-			found = append(found, tp)
-		}
-	}
-	return found, nil
-}
-
 func parseFuture(name string) (kafka.TopicPartition, bool) {
 	folder, suffix := cutFolderSuffix(name)
 	if suffix != folderFutureSuffix {

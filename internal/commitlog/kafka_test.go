@@ -57,16 +57,14 @@ func fixtureConfig() Config {
 func topicIDOf(t testing.TB, d *Dir, tp kafka.TopicPartition) kafka.TopicID {
 	t.Helper()
 	found, err := d.Partitions()
+	if err != nil || !slices.Contains(found, tp) {
+		t.Fatalf("%s is not among %v (%v)", tp, found, err)
+	}
+	id, err := d.TopicID(tp)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range found {
-		if f.TopicPartition == tp {
-			return f.TopicID
-		}
-	}
-	t.Fatalf("%s is not among %v", tp, found)
-	return kafka.TopicID{}
+	return id
 }
 
 func TestOpensADirectoryThatKafkaClosed(t *testing.T) {

@@ -14,13 +14,16 @@ import (
 )
 
 // Create makes the folder of a new partition and opens its log. It is durable once something was flushed in it. The error is
-// fs.ErrExist if there is a folder.
+// fs.ErrExist if there is a folder. After one of vfs.IsFull it can be called again.
 func (d *Dir) Create(tp kafka.TopicPartition, id kafka.TopicID, c Config, now time.Time) (*Log, error) {
 	if err := d.Failed(); err != nil {
 		return nil, err
 	}
 	folder := filepath.Join(d.path, tp.String())
-	if _, err := d.fs.Stat(folder); err == nil {
+	d.mu.Lock()
+	again := d.halfMade[tp]
+	d.mu.Unlock()
+	if _, err := d.fs.Stat(folder); err == nil && !again {
 		return nil, fmt.Errorf("create %s: %w", folder, errExist)
 	}
 	if err := d.dropCheckpoints(tp); err != nil {
@@ -28,11 +31,18 @@ func (d *Dir) Create(tp kafka.TopicPartition, id kafka.TopicID, c Config, now ti
 	}
 	d.mu.Lock()
 	d.forget(tp)
+	d.halfMade[tp] = true
 	d.mu.Unlock()
 	if err := d.fs.MkdirAll(folder); err != nil {
 		return nil, d.failUnlessFull(err)
 	}
-	return d.Open(tp, id, c, now)
+	l, err := d.Open(tp, id, c, now)
+	if err == nil {
+		d.mu.Lock()
+		delete(d.halfMade, tp)
+		d.mu.Unlock()
+	}
+	return l, err
 }
 
 // Open opens a partition's log. After an unclean stop it first recovers it: batches from the recovery point on are checked, what

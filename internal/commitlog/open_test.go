@@ -47,8 +47,12 @@ func BenchmarkOpen(b *testing.B) {
 				if err != nil || len(found) != partitions {
 					b.Fatal(len(found), err)
 				}
-				for _, f := range found {
-					if _, err := d.Open(f.TopicPartition, f.TopicID, DefaultConfig(), testStart); err != nil {
+				for _, tp := range found {
+					id, err := d.TopicID(tp)
+					if err != nil {
+						b.Fatal(err)
+					}
+					if _, err := d.Open(tp, id, DefaultConfig(), testStart); err != nil {
 						b.Fatal(err)
 					}
 				}

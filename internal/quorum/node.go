@@ -221,7 +221,7 @@ func (n *Node) committed(flushed kafka.Offset) (newest *meta.Image) {
 	highWatermark := n.core.Flushed(flushed)
 	n.log.NoteHighWatermark(highWatermark)
 	for len(n.pending) > 0 && n.pending[0].Offset() < highWatermark {
-		newest = n.pending[0]
+		newest, n.pending[0] = n.pending[0], nil // the array goes on to be used: it must not hold on to an image
 		n.pending = n.pending[1:]
 	}
 	return newest

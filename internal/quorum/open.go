@@ -89,10 +89,9 @@ func (n *Node) refuseLostMetadata() error {
 		if err != nil {
 			return err
 		}
-		for _, f := range found {
-			if f.Topic != metadataLog {
-				return &commitlog.CorruptError{File: n.folder, Reason: fmt.Sprintf("the log is empty, though %s holds partitions, as %s",
-					dir.Path(), f.TopicPartition)}
+		for _, tp := range found {
+			if tp.Topic != metadataLog {
+				return &commitlog.CorruptError{File: n.folder, Reason: fmt.Sprintf("the log is empty, though %s holds partitions, as %s", dir.Path(), tp)}
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/partition"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 const (
@@ -72,7 +73,13 @@ type change struct {
 	image   *meta.Image
 	opening []*slot // of partitions that are new here: all sleep, until open
 	gone    []*topic
-	touched []*topic // topics that are new or whose partitions changed
+	touched []touched
+}
+
+// touched is a topic that is new or whose partitions changed; was is what it was, if it is not new.
+type touched struct {
+	*topic
+	was *topic
 }
 
 // topic takes over that a topic is new, differs or is gone.
@@ -107,7 +114,7 @@ func (c *change) topic(differs meta.TopicChange) {
 		next.slots[i] = &slot{asleep: p}
 		c.opening = append(c.opening, next.slots[i])
 	}
-	c.touched = append(c.touched, next)
+	c.touched = append(c.touched, touched{next, known})
 }
 
 // overrides are what a topic's configuration sets itself.
@@ -121,11 +128,19 @@ func (c *change) open() {
 		return
 	}
 	places := make([]placement, len(c.opening))
+	anew := map[*logDir][]kafka.TopicPartition{}
 	for i, s := range c.opening {
 		p := s.asleep
 		places[i] = c.m.place(p, c.image)
 		p.dir = places[i].dir
 		p.dir.count.Add(1)
+		s.missing = !places[i].exists
+		if s.missing && !places[i].lost {
+			anew[p.dir] = append(anew[p.dir], p.tp)
+		}
+	}
+	for d, partitions := range anew {
+		_ = d.disk.WillCreate(partitions) // who creates one meets the error again
 	}
 	var now []int
 	for i, s := range c.opening {
@@ -194,7 +209,7 @@ func (c *change) publish() {
 		c.m.table.remove(t)
 	}
 	for _, t := range c.touched {
-		c.m.table.add(t)
+		c.m.table.add(t.topic)
 	}
 	// A directory that failed while its logs were opened did not find them in the table.
 	for _, d := range c.m.dirs {
@@ -213,6 +228,11 @@ func (c *change) delete() {
 			}
 		}
 	}
+	for _, d := range c.m.dirs {
+		if err := d.disk.SyncDoomed(); err != nil {
+			d.fail("delete partitions", err)
+		}
+	}
 }
 
 // lead takes over the leaderships of topics that are new or have changed.
@@ -220,10 +240,19 @@ func (c *change) lead() {
 	for _, t := range c.touched {
 		for i, s := range t.slots {
 			if s != nil {
-				s.follow(&t.image.Partitions[i])
+				s.follow(&t.image.Partitions[i], t.changed(i))
 			}
 		}
 	}
+}
+
+// changed tells whether the metadata says something else of a partition than before.
+func (t *touched) changed(i int) bool {
+	if t.was == nil || i >= len(t.was.slots) || t.was.slots[i] != t.slots[i] {
+		return true
+	}
+	was, is := &t.was.image.Partitions[i], &t.image.Partitions[i]
+	return was.PartitionEpoch != is.PartitionEpoch || was.LeaderEpoch != is.LeaderEpoch
 }
 
 // configure takes over changed settings of a topic that was there before.
@@ -267,7 +296,10 @@ func (m *Manager) begin(s *slot, at placement) {
 	case at.exists && at.dir.disk.WasClean() && !moves && s.asleep.settings.Load().sleeps():
 		// The first who asks opens it.
 	default:
-		if p, _, err := s.open(at.exists, false); err != nil {
+		switch p, _, err := s.open(); {
+		case err != nil && p == nil:
+			m.unmade.add(s)
+		case err != nil:
 			p.tellUnopened(err)
 		}
 	}
@@ -278,37 +310,35 @@ func (m *Manager) look(image *meta.Image) {
 	if m.found != nil {
 		return
 	}
-	m.found, m.futures = map[kafka.TopicPartition]foundLog{}, map[kafka.TopicPartition]*logDir{}
+	m.found, m.futures = map[kafka.TopicPartition]*logDir{}, map[kafka.TopicPartition]*logDir{}
 	for _, d := range m.dirs {
-		if err := m.lookInto(d, image); err != nil {
-			d.fail("list its partitions", err)
-		}
+		m.lookInto(d, image)
 	}
 }
 
-func (m *Manager) lookInto(d *logDir, image *meta.Image) error {
-	list, err := d.disk.Partitions()
-	if err != nil {
-		return err
-	}
-	for _, f := range list {
-		if f.Topic == meta.ClusterMetadataTopic {
+func (m *Manager) lookInto(d *logDir, image *meta.Image) {
+	listed := d.disk.Listed()
+	for _, tp := range listed.Partitions {
+		if tp.Topic == meta.ClusterMetadataTopic {
 			continue // the quorum's
 		}
-		if other, twice := m.found[f.TopicPartition]; twice && m.assigned(f.TopicPartition, image) != d.disk.ID() {
-			m.setAside(d, f.TopicPartition, "it has moved to "+other.dir.disk.Path())
+		if other, twice := m.found[tp]; twice && m.assigned(tp, image) != d.disk.ID() {
+			m.setAside(d, tp, "it has moved to "+other.disk.Path())
 			continue
 		} else if twice {
-			m.setAside(other.dir, f.TopicPartition, "it has moved to "+d.disk.Path())
+			m.setAside(other, tp, "it has moved to "+d.disk.Path())
 		}
-		m.found[f.TopicPartition] = foundLog{d, f.TopicID}
+		m.found[tp] = d
 	}
-	futures, err := d.disk.Futures()
-	for _, tp := range futures {
+	for _, tp := range listed.Futures {
 		m.futures[tp] = d
-		err = errors.Join(err, d.disk.DropFuture(tp))
+		switch err := d.disk.DropFuture(tp); {
+		case vfs.IsFull(err): // who resumes the move drops it
+			d.sayAtTimes("the system refused something: a move between log directories begins anew later", "drop what was copied of "+tp.String(), nil, err)
+		case err != nil:
+			d.fail("drop what was copied of "+tp.String(), err)
+		}
 	}
-	return err
 }
 
 // setStraysAside renames the folders that belong to no partition of this node, as Kafka does: a topic was deleted just before
@@ -316,7 +346,7 @@ func (m *Manager) lookInto(d *logDir, image *meta.Image) error {
 // stop could be clean.
 func (m *Manager) setStraysAside() {
 	for _, tp := range slices.SortedFunc(maps.Keys(m.found), kafka.TopicPartition.Compare) {
-		d := m.found[tp].dir
+		d := m.found[tp]
 		if d.failed() {
 			continue
 		}
@@ -324,6 +354,7 @@ func (m *Manager) setStraysAside() {
 			delete(m.found, tp)
 		}
 	}
+	m.found = maps.Clone(m.found) // which is small now
 }
 
 // setAside renames a partition's folder such that nobody opens it, if it can.
@@ -354,5 +385,5 @@ func (p *replica) remove() {
 		p.m.damage.DamagedPartitions.Add(-1)
 	}
 	// Nothing takes the lock for a change any more, now that the partition refuses.
-	p.dir.remove(p.tp)
+	p.dir.doom(p.tp)
 }

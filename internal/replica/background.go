@@ -16,6 +16,7 @@ type background struct {
 	duties    []duty
 	space     *duty // of watchSpace
 	retention *duty
+	folders   *duty // of sweepFolders
 	quit      chan struct{}
 	done      chan struct{}
 }
@@ -27,8 +28,12 @@ type duty struct {
 	do    func(now time.Time)
 }
 
-// sweepEvery is how often files are deleted that were renamed to .deleted long enough ago.
-const sweepEvery = 10 * time.Second
+const (
+	// sweepEvery is how often files are deleted that were renamed to .deleted long enough ago.
+	sweepEvery = 10 * time.Second
+	// sweepAgainAfter is how soon the next folders are, where there are more of them than are removed at a time: other duties come first.
+	sweepAgainAfter = 20 * time.Millisecond
+)
 
 func (b *background) start(m *Manager, byCaller bool) {
 	b.m, b.quit, b.done = m, make(chan struct{}), make(chan struct{})
@@ -37,13 +42,15 @@ func (b *background) start(m *Manager, byCaller bool) {
 		{every: roomEvery, do: b.watchSpace},
 		{every: b.retainEvery(), do: b.retainOften},
 		{every: sweepEvery, do: b.sweep},
+		{every: sweepEvery, do: b.sweepFolders},
+		{every: roomEvery, do: b.make},
 		{every: min(ms("log.flush.offset.checkpoint.interval.ms"), ms("replica.high.watermark.checkpoint.interval.ms")), do: b.checkpoint},
 		{every: ms("producer.id.expiration.check.interval.ms"), do: b.expireProducers},
 	}
 	if m.osDurability {
 		b.duties = append(b.duties, duty{every: ms("log.flush.scheduler.interval.ms"), do: b.flushAged})
 	}
-	b.space, b.retention = &b.duties[0], &b.duties[1]
+	b.space, b.retention, b.folders = &b.duties[0], &b.duties[1], &b.duties[3]
 	now := m.now()
 	for i := range b.duties {
 		b.duties[i].next = now.Add(b.duties[i].every)
@@ -157,6 +164,16 @@ func (p *replica) retain(now time.Time) {
 	}
 	if removed > 0 {
 		p.m.log.Info("retention removed records", "partition", p.tp.String(), "bytes", removed, "start", int64(p.log.StartOffset()))
+	}
+}
+
+// sweepFolders deletes folders of deleted partitions whose time has come, some at a time: many of them take long.
+func (b *background) sweepFolders(now time.Time) {
+	b.folders.every = sweepEvery
+	for _, d := range b.m.allDirs {
+		if more, err := d.disk.SweepFolders(now); more && err == nil { // which sweep tells of
+			b.folders.every = sweepAgainAfter
+		}
 	}
 }
 

@@ -2,12 +2,14 @@ package replica
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // logDir is one log directory with its flusher.
@@ -33,6 +35,11 @@ const complainEveryMs = 10_000
 
 // complain logs that something was refused, as by a full disk, unless that was said a moment ago.
 func (d *logDir) complain(doing string, p *replica, cause error) {
+	if vfs.IsOutOfFiles(cause) {
+		d.sayAtTimes(fmt.Sprintf("the process has too many files open, %d at most: what needs one more is answered KAFKA_STORAGE_ERROR until others are closed; "+
+			"raise its limit (ulimit -n)", vfs.OpenFilesMax()), doing, p, cause)
+		return
+	}
 	d.sayAtTimes("the system refused something, which was answered KAFKA_STORAGE_ERROR; the log goes on when there is room again", doing, p, cause)
 }
 
@@ -96,9 +103,17 @@ func (d *logDir) save() error {
 	return err
 }
 
-// remove takes the folder of a deleted partition away.
+// remove takes the folder of a partition away, durably.
 func (d *logDir) remove(tp kafka.TopicPartition) {
-	err := d.disk.Delete(tp)
+	d.doom(tp)
+	if err := d.disk.SyncDoomed(); err != nil {
+		d.fail("delete "+tp.String(), err)
+	}
+}
+
+// doom takes the folder of a deleted partition away, durably once SyncDoomed has returned.
+func (d *logDir) doom(tp kafka.TopicPartition) {
+	err := d.disk.Doom(tp)
 	switch {
 	case err == nil || d.failed():
 	case errors.Is(err, commitlog.ErrDiskFailed):

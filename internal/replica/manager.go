@@ -51,10 +51,11 @@ type Manager struct {
 
 	applyMu     sync.Mutex // guards what only Apply, the ticker and Close use
 	settings    settingsCache
-	found       map[kafka.TopicPartition]foundLog // logs that were on disk at the start and have no topic yet
+	found       map[kafka.TopicPartition]*logDir // the folders that were on disk at the start and have no topic yet
 	closed      bool
 	brokerEpoch kafka.BrokerEpoch
 
+	unmade  unmade
 	report  dirReport
 	moves   moves
 	futures map[kafka.TopicPartition]*logDir // moves that a restart cut short: where to
@@ -79,12 +80,6 @@ type topic struct {
 	id    kafka.TopicID
 	image *meta.Topic
 	slots []*slot // by partition number; nil where the partition is not on this node
-}
-
-// foundLog is a partition's folder that was there at the start.
-type foundLog struct {
-	dir *logDir
-	id  kafka.TopicID
 }
 
 // New returns a Manager without partitions: Apply brings them.

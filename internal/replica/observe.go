@@ -53,6 +53,7 @@ func (m *Manager) Observe(partitionsMax, topicsMax int) Observation {
 		o.Room = d.space.condition(o.Total)
 		seen.Dirs = append(seen.Dirs, o)
 	}
+	seen.Offline = int(m.unmade.count.Load())
 	for _, s := range m.slots() {
 		p := s.awakened()
 		if p == nil {

@@ -19,19 +19,15 @@ type placement struct {
 // place chooses, and sets, the log directory of a partition: where it is found, else where the metadata puts it, else the one with the
 // fewest partitions.
 func (m *Manager) place(p *replica, image *meta.Image) placement {
-	if f, ok := m.found[p.tp]; ok {
+	if d, ok := m.found[p.tp]; ok {
 		delete(m.found, p.tp)
-		if f.id.IsZero() || f.id == p.id {
-			p.dir = f.dir
+		if is := m.assigned(p.tp, image); !meta.NamesDir(is) || is == d.disk.ID() || d.holds(p) {
+			p.dir = d
 			m.reportPlace(p, image)
-			return placement{dir: f.dir, exists: true}
+			return placement{dir: d, exists: true}
 		}
-		if f.id.IsNear(p.id) { // a damaged partition.metadata: Open tells
-			p.dir = f.dir
-			return placement{dir: f.dir, exists: true}
-		}
-		// The topic was deleted and made anew while this node was away.
-		m.setAside(f.dir, p.tp, "it is of another topic of that name, with id "+f.id.String())
+		// The topic was deleted and made anew while this node was away. Where the folder is in the right place, opening it tells.
+		m.setAside(d, p.tp, "it is of another topic of that name")
 	}
 	if id := m.assigned(p.tp, image); meta.NamesDir(id) {
 		for _, d := range m.dirs {
@@ -46,6 +42,12 @@ func (m *Manager) place(p *replica, image *meta.Image) placement {
 	p.dir = m.emptiest()
 	m.reportPlace(p, image)
 	return placement{dir: p.dir}
+}
+
+// holds tells whether the partition's folder is of its topic, or may be.
+func (d *logDir) holds(p *replica) bool {
+	id, err := d.disk.TopicID(p.tp)
+	return err != nil || id.IsZero() || id.IsNear(p.id) // a damaged partition.metadata, too: opening the log tells
 }
 
 // assigned is the id of the directory in which the metadata has this node's replica.

@@ -22,10 +22,11 @@ type slot struct {
 
 	// mu guards all below, and is held while the log is opened. It comes after Apply's lock and before those of the replica and of
 	// the directory's log; never is one slot's taken in another's.
-	mu     sync.Mutex
-	asleep *replica        // who awake will be; nil from then on. Nobody else knows it
-	has    *meta.Partition // what the metadata says, for when it wakes
-	dueMs  int64           // until when retention has nothing to remove; 0 if that is not known
+	mu      sync.Mutex
+	asleep  *replica        // who awake will be; nil from then on. Nobody else knows it
+	has     *meta.Partition // what the metadata says, for when it wakes
+	missing bool            // its folder is still to be made
+	dueMs   int64           // until when retention has nothing to remove; 0 if that is not known
 }
 
 // replica returns the partition's replica, and opens its log first if it sleeps. An error passes: it sleeps on.
@@ -40,7 +41,7 @@ func (s *slot) replica() (*replica, error) {
 func (s *slot) awakened() *replica { return s.awake.Load() }
 
 func (s *slot) wake() (*replica, error) {
-	p, opened, err := s.open(true, true)
+	p, opened, err := s.open()
 	switch {
 	case err != nil && p == nil:
 		return nil, err
@@ -53,21 +54,21 @@ func (s *slot) wake() (*replica, error) {
 }
 
 // open ends the sleep, with a log or, after an error, without one. What is served has been flushed: recovery may have found it in the
-// page cache alone. With patience it sleeps on, and there is no replica, if the system has run out of something. The caller tells of
+// page cache alone. It sleeps on, and there is no replica, if the system has run out of something. The caller tells of
 // the error: a directory that fails looks at all its slots.
-func (s *slot) open(exists, patient bool) (p *replica, opened bool, err error) {
+func (s *slot) open() (p *replica, opened bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.asleep == nil {
 		return s.awake.Load(), false, nil
 	}
 	p = s.asleep
-	err = p.open(exists)
+	err = p.open(!s.missing)
 	if err == nil && p.log.FlushedOffset() < p.log.EndOffset() {
 		_, err = p.log.Flush()
 	}
-	if patient && vfs.IsFull(err) {
-		p.dir.complain("open", p, err)
+	if vfs.IsFull(err) {
+		p.dir.complain(s.opening(), p, err)
 		return nil, false, kafka.KafkaStorageError
 	}
 	if err != nil {
@@ -77,12 +78,20 @@ func (s *slot) open(exists, patient bool) (p *replica, opened bool, err error) {
 	return p, err == nil, err
 }
 
+// opening is what is to be done to the log.
+func (s *slot) opening() string {
+	if s.missing {
+		return "create"
+	}
+	return "open"
+}
+
 // prepare opens the log and lets the partition sleep on, so that what was found can be flushed together with that of others. It returns
 // nil if there is no log to be flushed. An error comes again when the partition is woken, and is told then.
 func (s *slot) prepare() *commitlog.Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.asleep == nil || s.asleep.open(true) != nil {
+	if s.asleep == nil || s.asleep.open(!s.missing) != nil {
 		return nil
 	}
 	return s.asleep.log
@@ -127,8 +136,11 @@ func (s *slot) refuseIn(d *logDir, code kafka.Error) *replica {
 	return p
 }
 
-// follow takes over what the metadata says, when the partition wakes if it sleeps.
-func (s *slot) follow(has *meta.Partition) {
+// follow takes over what the metadata says, when the partition wakes if it sleeps. If it has not changed, only the old image is let go.
+func (s *slot) follow(has *meta.Partition, changed bool) {
+	if !changed && s.awake.Load() != nil {
+		return
+	}
 	s.mu.Lock()
 	if s.asleep != nil {
 		s.has = has
@@ -216,8 +228,22 @@ func (p *replica) open(exists bool) error {
 		opens = p.dir.disk.Open
 	}
 	log, err := opens(p.tp, p.id, p.settings.Load().log, p.m.now())
+	if _, damaged := isDamage(err); damaged && exists && !p.dir.holds(p) {
+		log, err = p.replaceFolder()
+	}
 	p.log = log
 	return err
+}
+
+// replaceFolder creates the log where there is a folder of another topic: that was deleted, and made anew, while this node was away.
+func (p *replica) replaceFolder() (*commitlog.Log, error) {
+	aside, err := p.dir.disk.SetAside(p.tp)
+	if err != nil {
+		return nil, err
+	}
+	p.m.log.Warn("a partition's folder is set aside and may be removed: it is of another topic of that name",
+		"directory", p.dir.disk.Path(), "folder", p.tp.String(), "now", aside)
+	return p.dir.disk.Create(p.tp, p.id, p.settings.Load().log, p.m.now())
 }
 
 // tellUnopened tells that the partition answers KAFKA_STORAGE_ERROR from now on, as its log does not open; the others go on.

@@ -3,6 +3,8 @@ package vfs
 import (
 	"io"
 	"os"
+	"slices"
+	"strings"
 )
 
 // OS returns the operating system's file system.
@@ -29,7 +31,12 @@ func (osFS) SyncDir(name string) error    { return syncDir(name) }
 func (osFS) SyncFS(dir string) error      { return syncFS(dir) }
 
 func (osFS) ReadDir(name string) ([]Entry, error) {
-	found, err := os.ReadDir(name)
+	dir, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	found, err := dir.ReadDir(-1)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +44,7 @@ func (osFS) ReadDir(name string) ([]Entry, error) {
 	for _, e := range found {
 		entries = append(entries, Entry{Name: e.Name(), Dir: e.IsDir()})
 	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return entries, nil
 }
 

@@ -49,8 +49,12 @@ func filled(t *testing.T) vfs.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range found {
-		l, err := d.Open(f.TopicPartition, f.TopicID, commitlog.DefaultConfig(), started)
+	for _, tp := range found {
+		id, err := d.TopicID(tp)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := d.Open(tp, id, commitlog.DefaultConfig(), started)
 		if err != nil {
 			t.Fatal(err)
 		}
