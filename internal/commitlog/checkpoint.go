@@ -53,7 +53,8 @@ func checkpointLines(content []byte, fields int, begin func(count int), each fun
 	}
 	begin(count)
 	var entry []string
-	for line := ""; more; {
+	for more {
+		var line string
 		line, text, more = strings.Cut(text, "\n")
 		entry = slices.AppendSeq(entry[:0], strings.FieldsSeq(line))
 		if len(entry) != fields {

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -110,11 +111,12 @@ type checkpoint struct {
 	settling []*Log                        // closed since then
 	recovery []PartitionOffset             // recovery points that differ from the file
 	epochs   []*Log                        // whose leader epochs are to be written
+	later    map[kafka.TopicPartition]bool // whose leader epochs are left to another one: so are their recovery points
 	indexes  []*Log                        // whose indexes are to be flushed
 }
 
-// begin looks at every open log, and at others only if something has changed. It needs checkpointMu.
-func (d *Dir) begin() checkpoint {
+// begin looks at every open log, and at others only if something has changed. It takes the leader epochs of so many. It needs checkpointMu.
+func (d *Dir) begin(epochsMax int) checkpoint {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := checkpoint{closed: d.stale}
@@ -136,7 +138,24 @@ func (d *Dir) begin() checkpoint {
 		look(l)
 	}
 	c.epochs = sortedByName(c.epochs)
+	if len(c.epochs) > epochsMax {
+		d.leave(&c, c.epochs[epochsMax:])
+		c.epochs = c.epochs[:epochsMax]
+	}
 	return c
+}
+
+// leave leaves logs to the next checkpoint. It needs d.mu.
+func (d *Dir) leave(c *checkpoint, logs []*Log) {
+	c.later = make(map[kafka.TopicPartition]bool, len(logs))
+	for _, l := range logs {
+		c.later[l.partition] = true
+		if c.closed[l.partition] {
+			d.stale[l.partition] = true
+		}
+	}
+	c.recovery = slices.DeleteFunc(c.recovery, func(p PartitionOffset) bool { return c.later[p.TopicPartition] })
+	c.settling = slices.DeleteFunc(c.settling, func(l *Log) bool { return c.later[l.partition] })
 }
 
 // behind returns what a file should say other than it does, of logs that are open, and of partitions that are not, from what is noted of
@@ -184,13 +203,24 @@ func (d *Dir) ended(c checkpoint, err error) error {
 // Recovery then reads no more than what was written since. Before, it makes durable what recovery will not make anew:
 // leader epochs, and the indexes of segments that are complete.
 func (d *Dir) WriteCheckpoints() error {
+	_, err := d.writeSome(math.MaxInt)
+	return err
+}
+
+// someEpochs is of how many logs the leader epochs are written at a time.
+const someEpochs = 4_000
+
+// WriteSomeCheckpoints is WriteCheckpoints in bounded time: more tells whether it left out logs, whose leader epochs have changed.
+func (d *Dir) WriteSomeCheckpoints() (more bool, err error) { return d.writeSome(someEpochs) }
+
+func (d *Dir) writeSome(epochsMax int) (more bool, err error) {
 	if err := d.SettleJournal(); err != nil {
-		return err
+		return false, err
 	}
 	d.checkpointMu.Lock()
 	defer d.checkpointMu.Unlock()
-	c := d.begin()
-	return d.ended(c, d.write(c))
+	c := d.begin(epochsMax)
+	return len(c.later) > 0, d.ended(c, d.write(c))
 }
 
 // write does it in an order that matters. Epochs are read after the recovery points, whose epochs they must hold, and before the starts,

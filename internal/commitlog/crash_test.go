@@ -624,8 +624,16 @@ func (c *crasher) reset() error {
 	return c.check()
 }
 
+// close closes the log, briefly or not.
+func (c *crasher) close() error {
+	if c.log.EndOffset()%2 == 0 {
+		return c.log.CloseBriefly(c.now)
+	}
+	return c.log.Close(c.now)
+}
+
 func (c *crasher) reopenLog() (err error) {
-	if err := c.log.Close(c.now); err != nil {
+	if err := c.close(); err != nil {
 		return err
 	}
 	c.acknowledge()
@@ -636,7 +644,7 @@ func (c *crasher) reopenLog() (err error) {
 }
 
 func (c *crasher) restart() error {
-	if err := c.log.Close(c.now); err != nil {
+	if err := c.close(); err != nil {
 		return err
 	}
 	if err := c.dir.Close(true, 4); err != nil {

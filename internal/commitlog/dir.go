@@ -413,7 +413,7 @@ func (d *Dir) Sweep(now time.Time) error {
 		return err
 	}
 	_, err := d.SweepFolders(now) // first: with a full disk they may be all that makes room
-	logs := sortedByName(d.openLogs())
+	logs := sortedByName(slices.DeleteFunc(d.openLogs(), (*Log).atRest))
 	if slices.ContainsFunc(logs, (*Log).cutUnsaved) {
 		if unsaved := d.WriteCheckpoints(); unsaved != nil && !vfs.IsFull(unsaved) {
 			return errors.Join(err, unsaved)

@@ -426,11 +426,16 @@ func (l *Log) setSegments(segments []*segment) {
 
 // Close flushes the log and writes its indexes and a snapshot of its producers. Chunks that are in use stay readable. The next
 // checkpoint, or Dir.Close, makes the rest durable.
-func (l *Log) Close(_ time.Time) error {
+func (l *Log) Close(now time.Time) error { return l.close(now, (*Log).finishAll) }
+
+// CloseBriefly is Close for many logs in little time: it leaves out the files that a start can do without.
+func (l *Log) CloseBriefly(now time.Time) error { return l.close(now, (*Log).finishBriefly) }
+
+func (l *Log) close(_ time.Time, finish func(*Log) error) error {
 	if l.closed.Swap(true) {
 		return nil
 	}
-	err := l.finishAll()
+	err := finish(l)
 	l.dir.release(l, err == nil)
 	for _, s := range *l.segments.Load() {
 		s.abandon()
@@ -446,10 +451,46 @@ func (l *Log) finishAll() error {
 	if _, err := l.flush(); err != nil {
 		return err
 	}
-	end := l.EndOffset()
-	if n := len(l.snapshots); n > 0 && l.snapshots[n-1] == end && l.active().saved() {
-		return nil // nothing was appended since it was closed before
+	if l.Finished() {
+		return nil
 	}
 	l.checkpointed.Store(math.MaxInt64) // it will be trusted, or read from a segment's begin
-	return l.dir.failUnlessFull(l.finish(l.active(), end))
+	return l.dir.failUnlessFull(l.finish(l.active(), l.EndOffset()))
+}
+
+// Finished tells whether nothing was appended since the log was closed before. Whoever appends waits meanwhile.
+func (l *Log) Finished() bool {
+	n := len(l.snapshots)
+	return n > 0 && l.snapshots[n-1] == l.EndOffset() && l.active().saved()
+}
+
+// bareBytesMax is up to what size a segment can do without indexes: they are made anew in memory, when it is opened.
+const bareBytesMax = 64 << 10
+
+// finishBriefly leaves out indexes of a small segment that has none on the disk yet: an old one would tell Kafka of too early a largest
+// timestamp, by which records would be deleted. The producers are found again in the batches behind the snapshot before; Kafka, where there is
+// none, begins without idempotent ones, which it takes for new, and so with a transaction it is written.
+func (l *Log) finishBriefly() error {
+	l.flushMu.Lock()
+	_, err := l.flush()
+	l.flushMu.Unlock()
+	if err != nil {
+		return err
+	}
+	s := l.active()
+	if l.transactional.Load() || s.size.Load() > bareBytesMax || !s.bare() {
+		return l.finishAll()
+	}
+	l.indexesUnsynced.Store(true) // nothing of it is, but where nothing was appended its folder may not be durable
+	return nil
+}
+
+// bare tells whether there are no index files.
+func (s *segment) bare() bool {
+	for _, suffix := range []string{indexSuffix, timeIndexSuffix} {
+		if _, err := s.fs.Stat(s.name(suffix)); !vfs.IsNotExist(err) {
+			return false
+		}
+	}
+	return true
 }

@@ -151,6 +151,7 @@ type opening struct {
 	now             time.Time
 	trusted         bool         // the log was closed in order: nothing is torn
 	fresh           bool         // there was no segment
+	indexed         bool         // the active segment has an index file
 	floor           kafka.Offset // what lies below had been flushed
 	scanFrom        kafka.Offset // what lies below needs no recovery
 	startCheckpoint kafka.Offset
@@ -229,6 +230,11 @@ func (o *opening) listFiles() error {
 			return fmt.Errorf("open %s: %w", o.partition, err)
 		}
 		s.size.Store(info.Size)
+	}
+	if n := len(o.list); n > 0 {
+		o.indexed = slices.ContainsFunc(entries, func(e vfs.Entry) bool {
+			return e.Name == offsetName(o.list[n-1].base, indexSuffix) || e.Name == offsetName(o.list[n-1].base, timeIndexSuffix)
+		})
 	}
 	return o.removeOrphans(entries)
 }
@@ -356,9 +362,13 @@ func (o *opening) findEnd() error {
 	return err
 }
 
-// scanTail reads the headers behind the last index entry of the active segment, and makes it ready to be appended to.
+// scanTail reads the headers behind the last index entry of the active segment, and makes it ready to be appended to. One that was closed
+// briefly gets its indexes here.
 func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
-	if err := s.load(1<<63 - 1); err != nil {
+	bare := !o.indexed && s.size.Load() <= bareBytesMax
+	if bare {
+		s.index.reset()
+	} else if err := s.load(1<<63 - 1); err != nil {
 		return 0, err
 	}
 	w, err := s.walk(headAhead)
@@ -389,7 +399,11 @@ func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
 		}
 		s.noteBatch(head.RecordsMaxTimestampMs(), head.LastOffset())
 		next = head.NextOffset()
-		s.sinceIndex += int(size)
+		if bare {
+			s.noteIndex(head.LastOffset(), at, int(size), o.config.Load().IndexIntervalBytes)
+		} else {
+			s.sinceIndex += int(size)
+		}
 		at += size
 	}
 	return next, nil

@@ -145,6 +145,30 @@ func (l *Log) cutUnsaved() bool {
 	return slices.ContainsFunc(l.doomed, func(s doomedSegment) bool { return !s.renamed }) && l.epochs.dirty()
 }
 
+// atRest tells whether there is nothing to sweep.
+func (l *Log) atRest() bool {
+	l.doomedMu.Lock()
+	doomed := len(l.doomed)
+	l.doomedMu.Unlock()
+	segments := *l.segments.Load()
+	for i, s := range segments {
+		if !s.atRest(i+1 == len(segments)) {
+			return false
+		}
+	}
+	return doomed == 0
+}
+
+func (s *segment) atRest(active bool) bool {
+	s.mu.Lock()
+	used := s.used || s.file != nil
+	s.mu.Unlock()
+	s.index.mu.RLock()
+	loaded := s.index.loaded
+	s.index.mu.RUnlock()
+	return !used && !s.mended.Load() && (active || !loaded)
+}
+
 func (l *Log) sweepDoomed(now time.Time) error {
 	l.doomedMu.Lock()
 	defer l.doomedMu.Unlock()

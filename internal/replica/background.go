@@ -12,13 +12,11 @@ import (
 // background is what happens to partitions without a request: the watch on free space, retention, deletion of files, checkpoints, expiry of producers,
 // and flush.ms. One goroutine does it all, one duty after the other.
 type background struct {
-	m         *Manager
-	duties    []duty
-	space     *duty // of watchSpace
-	retention *duty
-	folders   *duty // of sweepFolders
-	quit      chan struct{}
-	done      chan struct{}
+	m                                      *Manager
+	duties                                 []duty
+	space, retention, folders, checkpoints *duty // those that come back sooner at times
+	quit                                   chan struct{}
+	done                                   chan struct{}
 }
 
 // duty is something to do every so often.
@@ -44,13 +42,13 @@ func (b *background) start(m *Manager, byCaller bool) {
 		{every: sweepEvery, do: b.sweep},
 		{every: sweepEvery, do: b.sweepFolders},
 		{every: roomEvery, do: b.make},
-		{every: min(ms("log.flush.offset.checkpoint.interval.ms"), ms("replica.high.watermark.checkpoint.interval.ms")), do: b.checkpoint},
+		{every: b.checkpointEvery(), do: b.checkpoint},
 		{every: ms("producer.id.expiration.check.interval.ms"), do: b.expireProducers},
 	}
 	if m.osDurability {
 		b.duties = append(b.duties, duty{every: ms("log.flush.scheduler.interval.ms"), do: b.flushAged})
 	}
-	b.space, b.retention, b.folders = &b.duties[0], &b.duties[1], &b.duties[3]
+	b.space, b.retention, b.folders, b.checkpoints = &b.duties[0], &b.duties[1], &b.duties[3], &b.duties[5]
 	now := m.now()
 	for i := range b.duties {
 		b.duties[i].next = now.Add(b.duties[i].every)
@@ -190,16 +188,26 @@ func (b *background) sweep(now time.Time) {
 	}
 }
 
-// checkpoint writes the checkpoint files of the directories in which something has changed.
+// checkpoint writes the checkpoint files of the directories in which something has changed. Where that takes long it comes back soon.
 func (b *background) checkpoint(time.Time) {
+	b.checkpoints.every = b.checkpointEvery()
 	for _, d := range b.m.allDirs {
 		if d.failed() || !d.changed() {
 			continue
 		}
-		if err := d.save(); err != nil {
+		more, err := d.saveSome()
+		if err != nil {
 			b.m.log.Error("checkpoints were not written: a restart after a crash will take longer", "directory", d.disk.Path(), "error", err)
 		}
+		if more {
+			b.checkpoints.every = sweepAgainAfter
+		}
 	}
+}
+
+func (b *background) checkpointEvery() time.Duration {
+	return time.Duration(min(b.m.broker.Int64("log.flush.offset.checkpoint.interval.ms"),
+		b.m.broker.Int64("replica.high.watermark.checkpoint.interval.ms"))) * time.Millisecond
 }
 
 func (b *background) expireProducers(now time.Time) {

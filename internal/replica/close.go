@@ -56,10 +56,23 @@ func (m *Manager) Close(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
+// finishMax is how many logs get all their files in a stop, which has a few seconds. More of them do without what the next start makes anew.
+const finishMax = 2_000
+
 // close closes the logs of the directory, several at a time, and the directory itself: in order, if all of it is recovered.
 func (d *logDir) close(ctx context.Context, all []*replica) error {
 	if !d.failed() {
 		_ = d.disk.SettleJournal() // all at once what each log would flush alone; what goes wrong is told by them
+	}
+	unfinished := 0
+	for _, p := range all {
+		if p.dir == d && p.log != nil && !p.log.Finished() {
+			unfinished++
+		}
+	}
+	finish := (*commitlog.Log).Close
+	if unfinished > finishMax {
+		finish = (*commitlog.Log).CloseBriefly
 	}
 	var mu sync.Mutex // guards failed
 	var failed error
@@ -69,7 +82,7 @@ func (d *logDir) close(ctx context.Context, all []*replica) error {
 		}
 		err := ctx.Err()
 		if err == nil {
-			err = all[i].log.Close(d.m.now())
+			err = finish(all[i].log, d.m.now())
 		}
 		if err != nil && !errors.Is(err, commitlog.ErrClosed) {
 			mu.Lock()

@@ -103,6 +103,16 @@ func (d *logDir) save() error {
 	return err
 }
 
+// saveSome writes them as far as that takes little time. more tells whether something is left.
+func (d *logDir) saveSome() (more bool, err error) {
+	d.unsaved.Store(false)
+	more, err = d.disk.WriteSomeCheckpoints()
+	if more || err != nil {
+		d.unsaved.Store(true)
+	}
+	return more && err == nil, err
+}
+
 // remove takes the folder of a partition away, durably.
 func (d *logDir) remove(tp kafka.TopicPartition) {
 	d.doom(tp)

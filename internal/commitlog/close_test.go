@@ -1,0 +1,123 @@
+package commitlog
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/vfs"
+	"github.com/raftsman/raftsman/internal/vfs/faultfs"
+)
+
+// fileNames lists the files of the log.
+func fileNames(t testing.TB, fs vfs.FS) (found []string) {
+	t.Helper()
+	entries, err := fs.ReadDir(filepath.Join(testDir, testTopic.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		found = append(found, e.Name)
+	}
+	return found
+}
+
+// TestBriefCloseLeavesOutWhatAStartMakesAnew: indexes and producers, which the records tell. The next Close writes them.
+func TestBriefCloseLeavesOutWhatAStartMakesAnew(t *testing.T) {
+	fs := vfs.NewMemory()
+	l := newLog(t, fs, DefaultConfig())
+	appended := func(sequence int) {
+		t.Helper()
+		b := idempotent(7, kafka.Sequence(sequence), 3, testStart.UnixMilli()+int64(sequence))
+		appendBatch(t, l, b, 0)
+	}
+	appended(0)
+	appended(3)
+	if err := l.CloseBriefly(testStart); err != nil {
+		t.Fatal(err)
+	}
+	l = reopen(t, fs, l, true)
+	if got, want := fileNames(t, fs), []string{"00000000000000000000.log", "leader-epoch-checkpoint", "partition.metadata"}; !slices.Equal(got, want) {
+		t.Errorf("there are %v, want %v", got, want)
+	}
+	if notes := l.Dir().Notes(); len(notes) > 0 {
+		t.Errorf("it is told that %q", notes)
+	}
+	at, ok, err := l.OffsetForTime(testStart.UnixMilli()+3, l.EndOffset())
+	if err != nil || !ok || at.Offset != 3 {
+		t.Errorf("the record of a time is at %v (%v, %v), want 3", at, ok, err)
+	}
+	verdict, err := l.Producers().Check(idempotent(7, 0, 3, testStart.UnixMilli()), testStart)
+	if err != nil || !verdict.Duplicate {
+		t.Errorf("a batch that is there: %+v, %v, want that it is a duplicate", verdict, err)
+	}
+	appended(6)
+	l = reopen(t, fs, l, true)
+	for _, name := range []string{"00000000000000000000.index", "00000000000000000000.timeindex", "00000000000000000009.snapshot"} {
+		if !slices.Contains(fileNames(t, fs), name) {
+			t.Errorf("%s is missing among %v", name, fileNames(t, fs))
+		}
+	}
+	appended(9)
+	if err := l.CloseBriefly(testStart); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(fileNames(t, fs), "00000000000000000012.snapshot") {
+		t.Errorf("files that are there were not brought up to date: %v", fileNames(t, fs))
+	}
+}
+
+// TestBriefCloseDoesNothingToFiles but ask for two names.
+func TestBriefCloseDoesNothingToFiles(t *testing.T) {
+	in := faultfs.Inject(vfs.NewMemory())
+	l := newLog(t, in, DefaultConfig())
+	fill(t, l, 3, 0)
+	flush(t, l)
+	before := in.Count(faultfs.OpAny)
+	if err := l.CloseBriefly(testStart); err != nil {
+		t.Fatal(err)
+	}
+	if n := in.Count(faultfs.OpAny) - before; n > 2 {
+		t.Errorf("%d operations, want 2", n)
+	}
+}
+
+// TestSomeCheckpointsAreWrittenAtATime: where the leader epochs of many logs have changed, the recovery points of the others wait too.
+func TestSomeCheckpointsAreWrittenAtATime(t *testing.T) {
+	fs := vfs.NewMemory()
+	format(t, fs)
+	d := openDir(t, fs)
+	const logs, most = 10, 4
+	for i := range int32(logs) {
+		l, err := d.Create(kafka.TopicPartition{Topic: "t", Partition: i}, testID, DefaultConfig(), testStart)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fill(t, l, 1, 5)
+		flush(t, l)
+	}
+	for round := 1; ; round++ {
+		more, err := d.writeSome(most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved := min(round*most, logs)
+		if n := len(d.onDisk.recovery.offsets); n != saved || len(d.onDisk.highWatermark.offsets) != logs {
+			t.Errorf("round %d: %d recovery points and %d high watermarks, want %d and %d", round, n, len(d.onDisk.highWatermark.offsets), saved, logs)
+		}
+		for i := range logs {
+			_, err := fs.Stat(filepath.Join(testDir, fmt.Sprintf("t-%d", i), EpochsFile))
+			if (err == nil) != (i < saved) {
+				t.Errorf("round %d: epochs of partition %d: %v", round, i, err)
+			}
+		}
+		if !more {
+			if saved != logs {
+				t.Errorf("it ends with %d of %d", saved, logs)
+			}
+			return
+		}
+	}
+}
