@@ -177,6 +177,7 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	// Whoever reads the log may be gone before the broker: Ctrl+C ends `raftsman serve 2>&1 | tee log` as a whole. A write that fails
 	// is no reason to end without a flush.
 	signal.Ignore(syscall.SIGPIPE)
+	go paceCollector(ctx) // ends with ctx; nothing rests on it
 	began := time.Now()
 	node, err := start(ctx, broker.Config{Parsed: parsed, Log: log, LogLevel: level})
 	if err != nil {

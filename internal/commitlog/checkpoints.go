@@ -77,6 +77,7 @@ func (d *Dir) readCheckpoints() error {
 			d.note("%s: %v; it is taken as empty", filepath.Join(d.path, f.name), err)
 			continue
 		}
+		f.offsets = make(map[kafka.TopicPartition]kafka.Offset, len(entries))
 		for _, e := range entries {
 			f.offsets[e.TopicPartition] = e.Offset
 		}

@@ -152,6 +152,7 @@ func (n *Node) appendInParts(entries []meta.Entry) error {
 		if err := n.appendLocked(part); err != nil {
 			return err
 		}
+		n.pending = []*meta.Image{n.tip} // nothing is published before all parts are: of a large topic each image has a copy of its own
 		entries = entries[len(part):]
 	}
 	return nil
