@@ -414,12 +414,17 @@ func (d *Dir) Sweep(now time.Time) error {
 	}
 	_, err := d.SweepFolders(now) // first: with a full disk they may be all that makes room
 	logs := sortedByName(slices.DeleteFunc(d.openLogs(), (*Log).atRest))
+	full := false
 	if slices.ContainsFunc(logs, (*Log).cutUnsaved) {
-		if unsaved := d.WriteCheckpoints(); unsaved != nil && !vfs.IsFull(unsaved) {
+		_, unsaved := d.WriteSomeCheckpoints()
+		if full = vfs.IsFull(unsaved); unsaved != nil && !full {
 			return errors.Join(err, unsaved)
 		}
 	}
 	for _, l := range logs {
+		if !full && l.cutUnsaved() {
+			continue // of very many logs this one is left to the next Sweep
+		}
 		if d.Failed() != nil {
 			break
 		}
