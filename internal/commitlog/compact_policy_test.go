@@ -1,6 +1,7 @@
 package commitlog
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -57,5 +58,32 @@ func TestCompactionThatEndsWithItsPolicy(t *testing.T) {
 	}
 	if last != end {
 		t.Errorf("the last batch ends at %d, want %d", last, end)
+	}
+}
+
+// TestWhatIsGoneIsNotCompacted: a power cut in the middle of a reset left an empty log. Records that took the offsets of those that
+// had been compacted passed for compacted, so a later cleaning dropped their tombstones and kept what those had deleted.
+func TestWhatIsGoneIsNotCompacted(t *testing.T) {
+	fs := vfs.NewMemory()
+	l := newLog(t, fs, smallConfig())
+	fill(t, l, 10, 0)
+	flush(t, l)
+	d := l.Dir()
+	if err := errors.Join(d.WriteCheckpoints(), d.saveCleaned(l, 9, l.cuts.Load())); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.lower(l.partition, 0, 0, 100); err != nil { // a reset to 100 begins
+		t.Fatal(err)
+	}
+	for _, s := range l.Segments() {
+		removeSegment(t, fs, l, s.Base)
+	}
+	for range 2 {
+		l = reopen(t, fs, l, false)
+		if got := l.CleanedOffset(); got != 0 {
+			t.Errorf("compacted up to %d, want 0: all that was compacted is gone", got)
+		}
+		fill(t, l, 10, 0)
+		flush(t, l)
 	}
 }

@@ -3,6 +3,7 @@ package commitlog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -181,6 +182,9 @@ func (o *opening) run() error {
 	if err := o.dropSnapshots(); err != nil {
 		return err
 	}
+	if err := o.lowerCleaned(); err != nil {
+		return err
+	}
 	if err := o.publish(); err != nil {
 		return err
 	}
@@ -193,6 +197,15 @@ func (o *opening) run() error {
 		}
 	}
 	return nil
+}
+
+// lowerCleaned forgets that records were compacted that the log does not have any more, before others take their offsets and pass for
+// compacted: their tombstones would go, and what they had deleted would stay. A power cut in the middle of a reset leaves such a log.
+func (o *opening) lowerCleaned() error {
+	if o.dir.cleanedOffset(o.partition) <= o.end {
+		return nil
+	}
+	return o.dir.lower(o.partition, math.MaxInt64, math.MaxInt64, o.end)
 }
 
 // listFiles finds segments and snapshots and removes what is of no use: files that were deleted, or unfinished.
