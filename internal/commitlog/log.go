@@ -468,11 +468,14 @@ func (l *Log) Finished() bool {
 const bareBytesMax = 64 << 10
 
 // finishBriefly leaves out indexes of a small segment that has none on the disk yet: an old one would tell Kafka of too early a largest
-// timestamp, by which records would be deleted. The producers are found again in the batches behind the snapshot before; Kafka, where there is
-// none, begins without idempotent ones, which it takes for new, and so with a transaction it is written.
+// timestamp, by which records would be deleted. The producers are found again in the batches behind the snapshot before. Where there is none
+// one is written: Kafka would begin without them, and append a second time what a producer repeats after it was acknowledged here.
 func (l *Log) finishBriefly() error {
 	l.flushMu.Lock()
 	_, err := l.flush()
+	if err == nil && len(l.snapshots) == 0 && l.producers.Len() > 0 {
+		err = l.dir.failUnlessFull(l.writeSnapshotAtEnd(l.EndOffset()))
+	}
 	l.flushMu.Unlock()
 	if err != nil {
 		return err
