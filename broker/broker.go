@@ -97,7 +97,7 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 		if err == nil {
 			return
 		}
-		if vfs.IsOutOfFiles(err) && !strings.Contains(err.Error(), "ulimit") {
+		if vfs.IsOutOfFiles(err) {
 			err = fmt.Errorf("%w: this process may have %d files open; raise its limit (ulimit -n) and start again", err, vfs.OpenFilesMax())
 		}
 		for i := len(undo) - 1; i >= 0; i-- {

@@ -165,8 +165,6 @@ func openError(path string, err error) error {
 		return fmt.Errorf("log directory %s can't be used: a file is in its place: %w; give another (--data DIR)", path, err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
 		return fmt.Errorf("log directory %s can't be made: %w; give another, on a file system that takes files (--data DIR)", path, err)
-	case vfs.IsOutOfFiles(err):
-		return fmt.Errorf("log directory %s: %w: this process may have %d files open; raise its limit (ulimit -n) and start again", path, err, vfs.OpenFilesMax())
 	default:
 		return fmt.Errorf("log directory %s: %w", path, err)
 	}

@@ -99,14 +99,8 @@ func TestCompactionKeepsNoAbortedRecordForWantOfAnEntry(t *testing.T) {
 	l = reopen(t, l.fs, l, true)
 	stale := 0
 	for done := false; !done; {
-		found, err := l.Cleanable(testStart, l.EndOffset())
-		if err != nil {
-			t.Fatal(err)
-		}
-		compaction, err := l.Compact(found, CompactOptions{MapBytes: 1 << 20, MapLoadFactor: 0.9, BufferBytes: 1 << 16}, testStart)
-		if err != nil {
-			t.Fatal(err)
-		}
+		compaction := beginCompaction(t, l)
+		var err error
 		for err == nil && !done {
 			_, done, err = compaction.Step(1 << 20)
 		}

@@ -240,3 +240,17 @@ func wantError(t testing.TB, err, want error) {
 		t.Fatalf("error %v, want %v", err, want)
 	}
 }
+
+// beginCompaction begins to clean all that is dirty.
+func beginCompaction(t testing.TB, l *Log) *Compaction {
+	t.Helper()
+	found, err := l.Cleanable(testStart, l.EndOffset())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := l.Compact(found, CompactOptions{MapBytes: 1 << 20, MapLoadFactor: 0.9, BufferBytes: 1 << 16}, testStart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -426,12 +426,12 @@ func (l *Log) setSegments(segments []*segment) {
 
 // Close flushes the log and writes its indexes and a snapshot of its producers. Chunks that are in use stay readable. The next
 // checkpoint, or Dir.Close, makes the rest durable.
-func (l *Log) Close(now time.Time) error { return l.close(now, (*Log).finishAll) }
+func (l *Log) Close(time.Time) error { return l.close((*Log).finishAll) }
 
 // CloseBriefly is Close for many logs in little time: it leaves out the files that a start can do without.
-func (l *Log) CloseBriefly(now time.Time) error { return l.close(now, (*Log).finishBriefly) }
+func (l *Log) CloseBriefly(time.Time) error { return l.close((*Log).finishBriefly) }
 
-func (l *Log) close(_ time.Time, finish func(*Log) error) error {
+func (l *Log) close(finish func(*Log) error) error {
 	if l.closed.Swap(true) {
 		return nil
 	}
@@ -473,9 +473,6 @@ const bareBytesMax = 64 << 10
 func (l *Log) finishBriefly() error {
 	l.flushMu.Lock()
 	_, err := l.flush()
-	if err == nil && len(l.snapshots) == 0 && l.producers.Len() > 0 {
-		err = l.dir.failUnlessFull(l.writeSnapshotAtEnd(l.EndOffset()))
-	}
 	l.flushMu.Unlock()
 	if err != nil {
 		return err
@@ -485,7 +482,12 @@ func (l *Log) finishBriefly() error {
 		return l.finishAll()
 	}
 	l.indexesUnsynced.Store(true) // nothing of it is, but where nothing was appended its folder may not be durable
-	return nil
+	l.flushMu.Lock()
+	defer l.flushMu.Unlock()
+	if len(l.snapshots) > 0 || l.producers.Len() == 0 {
+		return nil
+	}
+	return l.dir.failUnlessFull(l.writeSnapshotAtEnd(l.EndOffset()))
 }
 
 // bare tells whether there are no index files.

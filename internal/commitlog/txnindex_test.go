@@ -48,15 +48,9 @@ func TestCompactionLeavesOldReadersTheirAbortedTransactions(t *testing.T) {
 	l = reopen(t, l.fs, l, true) // nothing is in memory
 	old := *l.segments.Load()
 	bound := l.active().base
-	found, err := l.Cleanable(testStart, l.EndOffset())
-	if err != nil {
-		t.Fatal(err)
-	}
-	compaction, err := l.Compact(found, CompactOptions{MapBytes: 1 << 20, MapLoadFactor: 0.9, BufferBytes: 1 << 16}, testStart)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compaction := beginCompaction(t, l)
 	for done := false; !done; {
+		var err error
 		if _, done, err = compaction.Step(1 << 20); err != nil {
 			t.Fatal(err)
 		}
