@@ -65,8 +65,49 @@ func TestBriefCloseLeavesOutWhatAStartMakesAnew(t *testing.T) {
 	if err := l.CloseBriefly(testStart); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Contains(fileNames(t, fs), "00000000000000000012.snapshot") {
-		t.Errorf("files that are there were not brought up to date: %v", fileNames(t, fs))
+	content, err := vfs.ReadFile(fs, l.active().name(timeIndexSuffix))
+	if err != nil {
+		t.Fatal(err)
+	}
+	times, err := ParseTimeIndex(content, 0)
+	if n := len(times); err != nil || n == 0 || times[n-1].Offset != 11 {
+		t.Errorf("the time index, which is there, has %v (%v), want 11 as the last offset", times, err)
+	}
+	l = reopen(t, fs, l, true)
+	if got := l.Producers().End(); got != 12 {
+		t.Errorf("the producers are known up to offset %d, want 12", got)
+	}
+}
+
+// TestBriefCloseLeavesLittleToRead: a snapshot is written where more than a little was appended since the one before, in the same segment
+// and in one of its own.
+func TestBriefCloseLeavesLittleToRead(t *testing.T) {
+	for _, segmentBytes := range []int{1 << 30, briefBytesMax} {
+		fs := vfs.NewMemory()
+		c := DefaultConfig()
+		c.SegmentBytes = segmentBytes
+		l := newLog(t, fs, c)
+		sequence := kafka.Sequence(0)
+		for _, batches := range []int{1, 2, 200, 2} {
+			for range batches {
+				appendBatch(t, l, idempotent(7, sequence, 3, testStart.UnixMilli()+int64(sequence)), 0)
+				sequence += 3
+			}
+			if err := l.CloseBriefly(testStart); err != nil {
+				t.Fatal(err)
+			}
+			behind, want := l.bytesBehindSnapshot(l.active()), int64(briefBytesMax)
+			if batches == 200 && segmentBytes > briefBytesMax {
+				want = 2 * int64(c.IndexIntervalBytes)
+			}
+			if behind > want {
+				t.Errorf("segments of %d bytes, %d more batches: a start reads %d bytes for the producers, want up to %d", segmentBytes, batches, behind, want)
+			}
+			l = reopen(t, fs, l, true)
+			if got := l.Producers().End(); got != kafka.Offset(sequence) {
+				t.Errorf("segments of %d bytes, %d more batches: the producers are known up to offset %d, want %d", segmentBytes, batches, got, sequence)
+			}
+		}
 	}
 }
 

@@ -444,6 +444,11 @@ func (l *Log) close(finish func(*Log) error) error {
 }
 
 func (l *Log) finishAll() error {
+	return l.finishWith(func(s *segment) error { return l.finish(s, l.EndOffset()) })
+}
+
+// finishWith flushes the log, and has what was appended since it was closed before finished.
+func (l *Log) finishWith(finish func(*segment) error) error {
 	l.flushMu.Lock()
 	defer l.flushMu.Unlock()
 	l.swapMu.Lock()
@@ -455,7 +460,7 @@ func (l *Log) finishAll() error {
 		return nil
 	}
 	l.checkpointed.Store(math.MaxInt64) // it will be trusted, or read from a segment's begin
-	return l.dir.failUnlessFull(l.finish(l.active(), l.EndOffset()))
+	return l.dir.failUnlessFull(finish(l.active()))
 }
 
 // Finished tells whether nothing was appended since the log was closed before. Whoever appends waits meanwhile.
@@ -464,30 +469,41 @@ func (l *Log) Finished() bool {
 	return n > 0 && l.snapshots[n-1] == l.EndOffset() && l.active().saved()
 }
 
-// bareBytesMax is up to what size a segment can do without indexes: they are made anew in memory, when it is opened.
-const bareBytesMax = 64 << 10
+// briefBytesMax is how many bytes of batches the next start reads of a log that was closed briefly, to make anew what was left out.
+const briefBytesMax = 16 << 10
 
-// finishBriefly leaves out indexes of a small segment that has none on the disk yet: an old one would tell Kafka of too early a largest
-// timestamp, by which records would be deleted. The producers are found again in the batches behind the snapshot before. Where there is none
-// one is written: Kafka would begin without them, and append a second time what a producer repeats after it was acknowledged here.
+// finishBriefly leaves out the indexes of a small segment that has none on the disk yet: an old one would tell Kafka of too early a
+// largest timestamp, by which records would be deleted. It leaves out the producers where a snapshot tells of them but for the last
+// batches. Where there is none one is written: Kafka would begin without them, and append a second time what a producer repeats after it
+// was acknowledged here.
 func (l *Log) finishBriefly() error {
-	l.flushMu.Lock()
-	_, err := l.flush()
-	l.flushMu.Unlock()
-	if err != nil {
-		return err
-	}
-	s := l.active()
-	if l.transactional.Load() || s.size.Load() > bareBytesMax || !s.bare() {
+	if l.transactional.Load() {
 		return l.finishAll()
 	}
-	l.indexesUnsynced.Store(true) // nothing of it is, but where nothing was appended its folder may not be durable
-	l.flushMu.Lock()
-	defer l.flushMu.Unlock()
-	if len(l.snapshots) > 0 || l.producers.Len() == 0 {
-		return nil
+	return l.finishWith(func(s *segment) error {
+		l.indexesUnsynced.Store(true) // nothing of it is, but where nothing was appended its folder may not be durable
+		if s.size.Load() > briefBytesMax || !s.bare() {
+			if err := l.finishIndex(s); err != nil {
+				return err
+			}
+		}
+		if l.bytesBehindSnapshot(s) <= briefBytesMax {
+			return nil
+		}
+		return l.writeSnapshotAtEnd(l.EndOffset())
+	})
+}
+
+// bytesBehindSnapshot is how much of the active segment a start reads to know the producers.
+func (l *Log) bytesBehindSnapshot(s *segment) int64 {
+	n := len(l.snapshots)
+	if n == 0 && l.producers.Len() == 0 {
+		return 0
 	}
-	return l.dir.failUnlessFull(l.writeSnapshotAtEnd(l.EndOffset()))
+	if n == 0 || l.snapshots[n-1] < s.base {
+		return math.MaxInt64
+	}
+	return s.size.Load() - s.index.before(l.snapshots[n-1]).Position
 }
 
 // bare tells whether there are no index files.

@@ -88,7 +88,7 @@ func (o *opening) resumeAt(s *segment, from, next kafka.Offset, state *producer.
 // resumeFrom takes the beginnings of the indexes, and notes the batches behind their last entries up to an offset. It returns where the
 // batch with that offset begins, or 0 if there is none.
 func (s *segment) resumeFrom(offsets []IndexEntry, times []TimeEntry, to kafka.Offset, interval int, now time.Time) (at int64, err error) {
-	w, err := s.walk(bodyAhead)
+	w, err := s.walk(headAhead)
 	if err != nil {
 		return 0, err
 	}
@@ -97,6 +97,7 @@ func (s *segment) resumeFrom(offsets []IndexEntry, times []TimeEntry, to kafka.O
 	if err != nil {
 		return 0, err
 	}
+	w.ahead = bodyAhead
 	s.begin(now.UnixMilli())
 	s.index.takeBeginning(offsets, times)
 	s.mu.Lock()

@@ -259,7 +259,11 @@ func (s *segment) tellProducers(
 		return err
 	}
 	defer w.done()
-	for at := int64(0); at < w.limit; {
+	at, err := s.position(w, from)
+	if err != nil {
+		return err
+	}
+	for at < w.limit {
 		head, size, err := w.head(at)
 		if err != nil {
 			return err

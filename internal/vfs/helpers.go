@@ -31,19 +31,35 @@ func ReadStart(fsys FS, name string, most int64) ([]byte, error) {
 	return b[:n], nil
 }
 
-// WriteFile replaces a file's content in place and syncs nothing: after a power cut the file can hold anything.
+// WriteFile replaces a file's content in place and syncs nothing: after a power cut the file can hold anything, or the old and the new in
+// part. Blocks that it has are used again: to free some and take others costs a trim where file systems are mounted with discard.
 func WriteFile(fsys FS, name string, content []byte) error {
-	f, err := fsys.Open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+	f, err := fsys.Open(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
-	if len(content) > 0 {
-		if _, err := f.WriteAt(content, 0); err != nil {
-			f.Close()
-			return fmt.Errorf("write %s: %w", name, err)
-		}
+	if err := overwrite(f, content); err != nil {
+		f.Close()
+		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return f.Close()
+}
+
+func overwrite(f File, content []byte) error {
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	if size > int64(len(content)) {
+		if err := f.Truncate(int64(len(content))); err != nil {
+			return err
+		}
+	}
+	if len(content) == 0 {
+		return nil
+	}
+	_, err = f.WriteAt(content, 0)
+	return err
 }
 
 // Replace replaces a file's content such that after a power cut it is the old or the new one, and the new one once Replace has

@@ -143,6 +143,27 @@ func TestReplaceIsOldOrNew(t *testing.T) {
 	}
 }
 
+// TestWriteFileUsesTheBlocksThatAreThere: it cuts a file only to what it is to hold, and is done with one write.
+func TestWriteFileUsesTheBlocksThatAreThere(t *testing.T) {
+	in := Inject(vfs.NewMemory())
+	truncated := int64(0)
+	for _, content := range []string{"", "first", "a longer one", "short", "", "again"} {
+		if err := vfs.WriteFile(in, "f", []byte(content)); err != nil {
+			t.Fatal(err)
+		}
+		got, err := vfs.ReadFile(in, "f")
+		if err != nil || string(got) != content {
+			t.Errorf("it holds %q (%v), want %q", got, err, content)
+		}
+		if content == "short" || content == "" && in.Count(OpWrite) > 0 {
+			truncated++
+		}
+		if n := int64(in.Count(OpTruncate)); n != truncated {
+			t.Errorf("%q: cut %d times, want %d", content, n, truncated)
+		}
+	}
+}
+
 func TestFilesFromBeforeTheCutAreDead(t *testing.T) {
 	d := NewDisk(1)
 	f := create(t, d, "/f")
