@@ -11,11 +11,11 @@ type Last struct {
 
 // Lasts returns the last batch of every producer.
 func (s *State) Lasts() map[kafka.ProducerID]Last {
-	lasts := make(map[kafka.ProducerID]Last, len(s.producers))
+	lasts := make(map[kafka.ProducerID]Last, s.count)
 	for _, e := range s.byID() {
 		last := Last{Epoch: e.epoch, Offset: kafka.NoOffset}
-		if e.known > 0 {
-			last.Offset = e.batches[e.known-1].lastOffset
+		if newest, ok := e.last(); ok {
+			last.Offset = newest.lastOffset
 		}
 		lasts[e.id] = last
 	}

@@ -3,7 +3,8 @@
 package producer
 
 import (
-	"maps"
+	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -22,14 +23,18 @@ const noSequence kafka.Sequence = -1
 // Check looks at a batch before it is appended and changes nothing; Apply takes it in once its offset is known. Recovery calls
 // Apply only, with the same batches, and comes to the same state.
 type State struct {
-	max       int
-	producers map[kafka.ProducerID]*entry
-	idle      list // producers without an open transaction, the longest idle first
-	open      list // producers with one, by its first offset
+	max   int
+	count int
+	idle  list                        // producers without an open transaction, the longest idle first
+	open  list                        // producers with one, by its first offset
+	index map[kafka.ProducerID]*entry // nil while there are few: most partitions have one or two, and there are very many partitions
 
 	// completed are transactions that ended at markers which may not have been replicated yet, by marker.
 	completed []completedTxn
 }
+
+// few is up to how many producers the lists are walked to find one.
+const few = 8
 
 // entry is one producer.
 type entry struct {
@@ -39,8 +44,7 @@ type entry struct {
 	lastMs           int64 // the last batch's largest timestamp
 	touchedMs        int64 // when the broker last heard of it; 0 after Decode, until the first Expire
 	txnStart         kafka.Offset
-	batches          [Window]batchMeta // the first known are valid, oldest first
-	known            int
+	batches          []batchMeta // the last ones, at most Window, oldest first
 
 	previous, next *entry
 }
@@ -48,8 +52,8 @@ type entry struct {
 // batchMeta is what is remembered of one batch.
 type batchMeta struct {
 	lastSequence kafka.Sequence
-	lastOffset   kafka.Offset
 	delta        int32
+	lastOffset   kafka.Offset
 	timestampMs  int64
 }
 
@@ -98,7 +102,7 @@ func (s *State) Check(b record.Batch, _ time.Time) (Verdict, error) {
 	if id < 0 {
 		return Verdict{}, nil
 	}
-	e := s.producers[id]
+	e := s.find(id)
 	if e == nil {
 		return Verdict{}, s.checkRoom(b)
 	}
@@ -125,7 +129,7 @@ func (s *State) Check(b record.Batch, _ time.Time) (Verdict, error) {
 
 // checkRoom refuses a new transaction where every producer that is remembered has one open: none of them may be forgotten.
 func (s *State) checkRoom(b record.Batch) error {
-	if b.IsTransactional() && s.max > 0 && len(s.producers) >= s.max && s.idle.first == nil {
+	if b.IsTransactional() && s.max > 0 && s.count >= s.max && s.idle.first == nil {
 		return kafka.Refuse(kafka.PolicyViolation, "all of the %d producers that the partition remembers have transactions open", s.max)
 	}
 	return nil
@@ -149,15 +153,23 @@ func (e *entry) checkSequence(epoch kafka.ProducerEpoch, first kafka.Sequence) e
 }
 
 func (e *entry) lastSequence() kafka.Sequence {
-	if e.known == 0 {
-		return noSequence
+	if last, ok := e.last(); ok {
+		return last.lastSequence
 	}
-	return e.batches[e.known-1].lastSequence
+	return noSequence
+}
+
+// last returns the batch that is remembered last, if there is one.
+func (e *entry) last() (batchMeta, bool) {
+	if len(e.batches) == 0 {
+		return batchMeta{}, false
+	}
+	return e.batches[len(e.batches)-1], true
 }
 
 // find returns the remembered batch that has exactly these sequences.
 func (e *entry) find(first, last kafka.Sequence) (batchMeta, bool) {
-	for _, m := range e.batches[:e.known] {
+	for _, m := range e.batches {
 		if m.firstSequence() == first && m.lastSequence == last {
 			return m, true
 		}
@@ -168,7 +180,7 @@ func (e *entry) find(first, last kafka.Sequence) (batchMeta, bool) {
 // CheckMarker decides about a marker that ends a transaction, in the version of the transaction protocol that its coordinator
 // runs: from 2 on the marker's epoch is one above the transaction's, and the marker sent again is taken again.
 func (s *State) CheckMarker(id kafka.ProducerID, epoch kafka.ProducerEpoch, coordinatorEpoch int32, protocol int16) error {
-	e := s.producers[id]
+	e := s.find(id)
 	if e == nil {
 		return nil
 	}
@@ -257,7 +269,7 @@ func (s *State) complete(txn completedTxn) {
 
 // touch returns the producer's entry, made new if it must be, as the last of its list that one heard of.
 func (s *State) touch(id kafka.ProducerID, now time.Time) *entry {
-	e := s.producers[id]
+	e := s.find(id)
 	if e == nil {
 		e = newEntry(id)
 		s.insert(e)
@@ -273,43 +285,79 @@ func newEntry(id kafka.ProducerID) *entry {
 	return &entry{id: id, epoch: -1, coordinatorEpoch: -1, lastMs: -1, txnStart: kafka.NoOffset}
 }
 
-func (s *State) insert(e *entry) {
-	if s.producers == nil {
-		s.producers = make(map[kafka.ProducerID]*entry)
+// find returns the producer's entry, or nil.
+func (s *State) find(id kafka.ProducerID) *entry {
+	if s.index != nil {
+		return s.index[id]
 	}
-	s.producers[e.id] = e
+	for e := range s.all() {
+		if e.id == id {
+			return e
+		}
+	}
+	return nil
+}
+
+// all goes through the producers, in the order of the lists.
+func (s *State) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for _, l := range [...]list{s.idle, s.open} {
+			for e := l.first; e != nil; e = e.next {
+				if !yield(e) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *State) insert(e *entry) {
 	if e.txnStart >= 0 {
 		s.open.pushBack(e)
 	} else {
 		s.idle.pushBack(e)
 	}
+	s.count++
+	switch {
+	case s.index != nil:
+		s.index[e.id] = e
+	case s.count > few:
+		s.index = make(map[kafka.ProducerID]*entry, 2*few)
+		for e := range s.all() {
+			s.index[e.id] = e
+		}
+	}
 }
 
 // trim forgets the longest idle producers beyond the cap, but the one last heard of.
 func (s *State) trim() {
-	for s.max > 0 && len(s.producers) > s.max && s.idle.first != nil && s.idle.first != s.idle.last {
+	for s.max > 0 && s.count > s.max && s.idle.first != nil && s.idle.first != s.idle.last {
 		s.forget(s.idle.first)
 	}
 }
 
 func (s *State) forget(e *entry) {
 	s.idle.remove(e)
-	delete(s.producers, e.id)
+	delete(s.index, e.id)
+	s.count--
 }
 
 func (e *entry) setEpoch(epoch kafka.ProducerEpoch) {
 	if e.epoch != epoch {
-		e.epoch, e.known = epoch, 0
+		e.epoch, e.batches = epoch, e.batches[:0]
 	}
 }
 
 func (e *entry) remember(m batchMeta) {
-	if e.known == Window {
-		copy(e.batches[:], e.batches[1:])
-		e.known--
+	if len(e.batches) == Window {
+		copy(e.batches, e.batches[1:])
+		e.batches[Window-1] = m
+		return
 	}
-	e.batches[e.known] = m
-	e.known++
+	if n := len(e.batches); n == cap(e.batches) { // to 1, 3, 5: many a producer sends a partition no more than one
+		e.batches = append(make([]batchMeta, 0, min(2*n+1, Window)), e.batches...)
+	}
+	e.batches = append(e.batches, m)
 }
 
 // Expire forgets the producers that were idle for that long. A producer with an open transaction stays. Those that came from a
@@ -329,17 +377,15 @@ func (s *State) Expire(now time.Time, after time.Duration) {
 }
 
 // Len is how many producers are remembered.
-func (s *State) Len() int { return len(s.producers) }
+func (s *State) Len() int { return s.count }
 
 // End is one past the last offset that the state knows of.
 func (s *State) End() kafka.Offset {
 	end := kafka.Offset(0)
-	for _, l := range []list{s.idle, s.open} {
-		for e := l.first; e != nil; e = e.next {
-			end = max(end, e.txnStart+1)
-			if e.known > 0 {
-				end = max(end, e.batches[e.known-1].lastOffset+1)
-			}
+	for e := range s.all() {
+		end = max(end, e.txnStart+1)
+		if last, ok := e.last(); ok {
+			end = max(end, last.lastOffset+1)
 		}
 	}
 	return end
@@ -397,7 +443,7 @@ type Producer struct {
 
 // Producers returns every producer, by id.
 func (s *State) Producers() []Producer {
-	views := make([]Producer, 0, len(s.producers))
+	views := make([]Producer, 0, s.count)
 	for _, e := range s.byID() {
 		views = append(views, Producer{
 			ID: e.id, Epoch: e.epoch, LastSequence: e.lastSequence(), LastTimestampMs: e.lastMs,
@@ -408,11 +454,7 @@ func (s *State) Producers() []Producer {
 }
 
 func (s *State) byID() []*entry {
-	sorted := make([]*entry, 0, len(s.producers))
-	for _, id := range slices.Sorted(maps.Keys(s.producers)) {
-		sorted = append(sorted, s.producers[id])
-	}
-	return sorted
+	return slices.SortedFunc(s.all(), func(a, b *entry) int { return cmp.Compare(a.id, b.id) })
 }
 
 // list is a doubly linked list of entries.

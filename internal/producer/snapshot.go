@@ -28,20 +28,19 @@ func (s *State) Encode() []byte {
 	entries := 0
 	sorted := s.byID()
 	for _, e := range sorted {
-		entries += max(e.known, 1)
+		entries += max(len(e.batches), 1)
 	}
 	out := make([]byte, 0, snapshotHeadBytes+entries*snapshotEntryBytes)
 	out = binary.BigEndian.AppendUint16(out, snapshotVersion)
 	out = binary.BigEndian.AppendUint32(out, 0) // the CRC, below
 	out = binary.BigEndian.AppendUint32(out, uint32(entries))
 	for _, e := range sorted {
-		for i := range max(e.known-1, 0) {
-			m := e.batches[i]
-			out = e.appendEntry(out, m, m.timestampMs, kafka.NoOffset)
+		last, ok := e.last()
+		if !ok {
+			last = batchMeta{lastSequence: noSequence, lastOffset: kafka.NoOffset}
 		}
-		last := batchMeta{lastSequence: noSequence, lastOffset: kafka.NoOffset}
-		if e.known > 0 {
-			last = e.batches[e.known-1]
+		for _, m := range e.batches[:max(len(e.batches)-1, 0)] {
+			out = e.appendEntry(out, m, m.timestampMs, kafka.NoOffset)
 		}
 		out = e.appendEntry(out, last, e.lastMs, e.txnStart)
 	}
@@ -115,7 +114,7 @@ func (s *State) decodeEntry(b []byte) error {
 	if m.lastOffset >= 0 && (m.delta < 0 || kafka.Offset(m.delta) > m.lastOffset) {
 		return refuseSnapshot("producer %d: a batch of %d offsets ends at offset %d", id, int64(m.delta)+1, m.lastOffset)
 	}
-	e := s.producers[id]
+	e := s.find(id)
 	if e == nil {
 		e = newEntry(id)
 		s.insert(e)
@@ -132,8 +131,8 @@ func (s *State) decodeEntry(b []byte) error {
 
 // relink orders the lists as if the state had grown batch by batch.
 func (s *State) relink() {
-	s.idle, s.open = list{}, list{}
 	entries := s.byID()
+	s.idle, s.open = list{}, list{}
 	for _, e := range entries {
 		if e.txnStart < 0 {
 			s.idle.pushBack(e)
