@@ -23,16 +23,15 @@ type Leadership struct {
 // watermark what every in-sync replica has stable. start ≤ high watermark ≤ end always holds.
 type Leader struct {
 	self        kafka.NodeID
+	minISR      int32
 	led         Leadership
-	minISR      int
 	epochStart  kafka.Offset // the log's end when the epoch began
 	start       kafka.Offset
 	end, stable kafka.Offset
 	high        kafka.Offset
 	followers   []follower // of led.Replicas, without this node, in their order
 
-	flushed   queue // acks=1: waiting for stable
-	committed queue // acks=all: waiting for the high watermark
+	parked queue
 }
 
 // follower is what a replica elsewhere has told with its fetches.
@@ -52,7 +51,7 @@ type Positions struct {
 func NewLeader(self kafka.NodeID, led Leadership, minISR int, at Positions) *Leader {
 	invariant.Check(at.Start <= at.End && at.Stable <= at.End, "log from %d to %d, stable to %d", at.Start, at.End, at.Stable)
 	l := &Leader{
-		self: self, minISR: minISR, start: at.Start, end: at.End, stable: at.Stable,
+		self: self, minISR: int32(minISR), start: at.Start, end: at.End, stable: at.Stable,
 		high: min(max(at.HighWatermark, at.Start), at.End),
 	}
 	l.begin(led)
@@ -87,7 +86,7 @@ func (l *Leader) begin(led Leadership) {
 // trackReplicas keeps what is known of followers that stay, and begins anew with those that come.
 func (l *Leader) trackReplicas() {
 	known := l.followers
-	l.followers = make([]follower, 0, len(l.led.Replicas))
+	l.followers = nil
 	for _, id := range l.led.Replicas {
 		if id == l.self {
 			continue
@@ -102,7 +101,7 @@ func (l *Leader) trackReplicas() {
 
 // SetMinISR takes over a changed min.insync.replicas.
 func (l *Leader) SetMinISR(replicas int, out []Release) []Release {
-	l.minISR = replicas
+	l.minISR = int32(replicas)
 	l.advance()
 	return l.release(out)
 }
@@ -124,7 +123,7 @@ func (l *Leader) End() kafka.Offset { return l.end }
 func (l *Leader) StableEnd() kafka.Offset { return l.stable }
 
 // MinISR returns how many in-sync replicas acks=all needs: min.insync.replicas, but never more than there are replicas.
-func (l *Leader) MinISR() int { return max(1, min(l.minISR, len(l.led.Replicas))) }
+func (l *Leader) MinISR() int { return max(1, min(int(l.minISR), len(l.led.Replicas))) }
 
 // Admit tells whether a produce with these acks may append now. Internal appends are acks=all.
 func (l *Leader) Admit(acks int16) error {

@@ -19,11 +19,9 @@ type Release struct {
 	Err   error // nil: the records are where the acks asked for
 }
 
-// queue holds the parked produces of one kind, in the order in which they were parked. Their offsets rise, except that a
-// duplicate may wait for an earlier one.
-type queue struct {
-	parked []Parked
-}
+// queue holds the parked produces, in the order in which they were parked. The offsets of those with the same acks rise, except
+// that a duplicate may wait for an earlier one.
+type queue []Parked
 
 // Park keeps a produce until the log is durable (acks=1) or the high watermark has passed it (acks=all). It returns false
 // when that is so already: then the caller answers itself with the error.
@@ -32,16 +30,12 @@ func (l *Leader) Park(acks int16, p Parked) (bool, error) {
 	if l.reached(&p) {
 		return false, l.outcome(&p)
 	}
-	q := &l.flushed
-	if p.all {
-		q = &l.committed
-	}
-	q.parked = append(q.parked, p)
+	l.parked = append(l.parked, p)
 	return true, nil
 }
 
 // Waiting returns how many produces are parked.
-func (l *Leader) Waiting() int { return len(l.flushed.parked) + len(l.committed.parked) }
+func (l *Leader) Waiting() int { return len(l.parked) }
 
 func (l *Leader) reached(p *Parked) bool {
 	if p.all {
@@ -60,39 +54,40 @@ func (l *Leader) outcome(p *Parked) error {
 }
 
 func (l *Leader) release(out []Release) []Release {
-	out = l.flushed.take(out, l.reached, l.outcome)
-	return l.committed.take(out, l.reached, l.outcome)
+	return l.parked.take(out, l.reached, l.outcome)
 }
 
-// Expire answers what is past its deadline with REQUEST_TIMED_OUT: the records stay in the log.
+// Expire answers what is past its deadline with REQUEST_TIMED_OUT: the records stay in the log. Where nothing is parked the memory
+// for it goes.
 func (l *Leader) Expire(nowMs int64, out []Release) []Release {
 	late := func(p *Parked) bool { return nowMs >= p.DeadlineMs }
 	timedOut := func(*Parked) error { return kafka.RequestTimedOut }
-	out = l.flushed.take(out, late, timedOut)
-	return l.committed.take(out, late, timedOut)
+	out = l.parked.take(out, late, timedOut)
+	if len(l.parked) == 0 {
+		l.parked = nil
+	}
+	return out
 }
 
 // Resign answers everything that is parked with why: the leadership, the disk or the partition is gone.
 func (l *Leader) Resign(why error, out []Release) []Release {
 	all := func(*Parked) bool { return true }
 	answer := func(*Parked) error { return why }
-	out = l.flushed.take(out, all, answer)
-	return l.committed.take(out, all, answer)
+	return l.parked.take(out, all, answer)
 }
 
 // take moves what is due to out and keeps the rest in order.
 func (q *queue) take(out []Release, due func(*Parked) bool, answer func(*Parked) error) []Release {
-	kept := 0
-	for i := range q.parked {
-		p := &q.parked[i]
+	kept := (*q)[:0]
+	for i := range *q {
+		p := &(*q)[i]
 		if !due(p) {
-			q.parked[kept] = *p
-			kept++
+			kept = append(kept, *p)
 			continue
 		}
 		out = append(out, Release{Ref: p.Ref, Index: p.Index, Upto: p.Upto, Err: answer(p)})
 	}
-	clear(q.parked[kept:])
-	q.parked = q.parked[:kept]
+	clear((*q)[len(kept):])
+	*q = kept
 	return out
 }
