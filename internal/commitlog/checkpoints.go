@@ -302,7 +302,7 @@ func (d *Dir) change(f *checkpointFile, to []PartitionOffset) error {
 type sides struct {
 	log     *Log
 	epochs  []EpochStart
-	version int
+	version int32
 }
 
 // collectSides copies the epochs of logs.
@@ -425,7 +425,7 @@ func (d *Dir) cleanedOffset(tp kafka.TopicPartition) kafka.Offset {
 }
 
 // saveCleaned notes how far a log is compacted, unless it was truncated or deleted meanwhile.
-func (d *Dir) saveCleaned(l *Log, offset kafka.Offset, cuts int64) error {
+func (d *Dir) saveCleaned(l *Log, offset kafka.Offset, cuts int32) error {
 	d.checkpointMu.Lock()
 	defer d.checkpointMu.Unlock()
 	if err := d.Failed(); err != nil {

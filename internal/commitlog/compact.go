@@ -44,7 +44,7 @@ type Compaction struct {
 	options   CompactOptions
 	now       time.Time
 	stats     CompactStats
-	cuts      int64 // the log's truncations when it began
+	cuts      int32 // the log's truncations when it began
 	segments  []*segment
 	dirtyFrom int // where the dirty range begins in segments
 
@@ -262,9 +262,9 @@ func (c *Compaction) group() ([][]*segment, error) {
 		if err := s.load(next); err != nil {
 			return nil, err
 		}
-		s.index.mu.RLock()
+		s.index.mu.Lock()
 		moreOffsets, moreTimes := len(s.index.offsets), len(s.index.times)
-		s.index.mu.RUnlock()
+		s.index.mu.Unlock()
 		bytes, offsets, times = bytes+s.size.Load(), offsets+moreOffsets, times+moreTimes
 		n := len(groups)
 		if n > 0 && bytes <= int64(limits.SegmentBytes) && offsets <= limits.IndexBytes/indexEntryBytes && times <= limits.IndexBytes/timeEntryBytes &&

@@ -30,7 +30,7 @@ func (o *opening) finishSwaps(entries []vfs.Entry) (bool, error) {
 		base, ok := segmentFile(strings.TrimSuffix(name, swapSuffix))
 		var err error
 		if ok && base < cleaned {
-			err = o.finishSwap(entries, newSegment(o.fs, &o.dir.files, o.folder, base))
+			err = o.finishSwap(entries, newSegment(&o.place, base))
 		} else {
 			err = o.remove(name) // Kafka's too: a segment that it had begun to split
 		}

@@ -28,7 +28,7 @@ func (l *Log) createCleaned(base kafka.Offset, bufferBytes int) (*cleanedSegment
 	if l.closed.Load() {
 		return nil, fmt.Errorf("%s: %w", l.partition, ErrClosed)
 	}
-	w := &cleanedSegment{segment: newSegment(l.fs, &l.dir.files, l.folder, base), log: l, buffer: make([]byte, 0, bufferBytes)}
+	w := &cleanedSegment{segment: newSegment(&l.place, base), log: l, buffer: make([]byte, 0, bufferBytes)}
 	f, err := l.fs.Open(w.name(logSuffix)+cleanedSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 	if err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ type Dir struct {
 
 	mu       sync.Mutex // guards all below; held for memory only
 	logs     map[kafka.TopicPartition]*Log
-	opened   map[kafka.TopicPartition]bool // by this process, or that was tried in vain
+	opened   map[kafka.TopicPartition]bool // by this process, and closed again; false if that was tried in vain
 	trusted  map[kafka.TopicPartition]bool // closed in order by this process
 	settling map[kafka.TopicPartition]*Log // closed since the last checkpoint
 	noted    checkpoints                   // of logs that are not open; cleaned of all
@@ -49,6 +49,7 @@ type Dir struct {
 
 	journal journal
 	files   openFiles
+	config  atomic.Pointer[Config] // of the log that was given one last
 
 	resumeBytes int64 // fixed
 
@@ -204,6 +205,15 @@ func (d *Dir) note(format string, args ...any) {
 	d.notes = append(d.notes, fmt.Sprintf(format, args...))
 }
 
+// shared returns a configuration that is equal to c: most logs of a directory have the same, and hold it together.
+func (d *Dir) shared(c Config) *Config {
+	if last := d.config.Load(); last != nil && *last == c {
+		return last
+	}
+	d.config.Store(&c)
+	return &c
+}
+
 // Listing is what a directory holds, by name.
 type Listing struct {
 	Partitions []kafka.TopicPartition // that have a folder; deleted, stray and future replicas are left out
@@ -286,7 +296,10 @@ func (d *Dir) Doom(tp kafka.TopicPartition) error {
 	}
 	d.mu.Lock()
 	l := d.logs[tp]
-	delete(d.logs, tp)
+	if l != nil {
+		delete(d.logs, tp)
+		d.opened[tp] = true
+	}
 	delete(d.trusted, tp)
 	delete(d.settling, tp)
 	delete(d.halfMade, tp)
@@ -386,6 +399,7 @@ func (d *Dir) release(l *Log, inOrder bool) {
 		return
 	}
 	delete(d.logs, l.partition)
+	d.opened[l.partition] = true
 	d.noteLog(l)
 	d.settling[l.partition] = l
 	d.unclosed = d.unclosed || !inOrder

@@ -9,10 +9,10 @@ import (
 
 // epochs remembers at which offset each leader epoch begins. Epochs and starts both grow.
 type epochs struct {
-	mu      sync.RWMutex // guards all below; held for memory only
+	mu      sync.Mutex // guards all below; held for memory only
 	entries []EpochStart
-	version int // counts changes
-	saved   int // the version that the file holds
+	version int32 // counts changes
+	saved   int32 // the version that the file holds
 }
 
 // assign notes that an epoch begins at an offset. What contradicts it is forgotten: later offsets, larger epochs.
@@ -64,8 +64,8 @@ func (e *epochs) truncateStart(start kafka.Offset) {
 }
 
 func (e *epochs) latest() kafka.Epoch {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	if len(e.entries) == 0 {
 		return kafka.NoEpoch
 	}
@@ -74,8 +74,8 @@ func (e *epochs) latest() kafka.Epoch {
 
 // at returns the epoch in which an offset was written.
 func (e *epochs) at(offset kafka.Offset) kafka.Epoch {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	for i := len(e.entries) - 1; i >= 0; i-- {
 		if e.entries[i].Start <= offset {
 			return e.entries[i].Epoch
@@ -86,8 +86,8 @@ func (e *epochs) at(offset kafka.Offset) kafka.Epoch {
 
 // end answers OffsetForLeaderEpoch: the largest epoch up to the asked one, and where the next epoch begins.
 func (e *epochs) end(asked kafka.Epoch, logEnd kafka.Offset) (kafka.Epoch, kafka.Offset) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	n := len(e.entries)
 	if asked < 0 || n == 0 || asked > e.entries[n-1].Epoch {
 		return kafka.NoEpoch, kafka.NoOffset
@@ -106,19 +106,19 @@ func (e *epochs) end(asked kafka.Epoch, logEnd kafka.Offset) (kafka.Epoch, kafka
 }
 
 // all returns a copy, and the version to tell saved about.
-func (e *epochs) all() (entries []EpochStart, version int) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
+func (e *epochs) all() (entries []EpochStart, version int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return slices.Clone(e.entries), e.version
 }
 
 func (e *epochs) dirty() bool {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	return e.version != e.saved
 }
 
-func (e *epochs) setSaved(version int) {
+func (e *epochs) setSaved(version int32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.saved = version

@@ -133,7 +133,7 @@ func (l *Log) syncMetadata() error {
 type captured struct {
 	log           *Log
 	end           kafka.Offset
-	folderVersion int64
+	folderVersion int32
 	sizes         map[*segment]int64
 	unseen        []*segment // of which SyncFS alone tells of all errors
 }

@@ -32,12 +32,12 @@ const (
 // index is the offset and the time index of a segment, in memory. Of a segment that is written to, the newest entries are
 // only here: the files are brought up to date when the segment is rolled or closed, as recovery makes them anew anyway.
 type index struct {
-	mu      sync.RWMutex // guards all below; held for memory only, but for load
-	loaded  bool
-	pinned  bool // it stays in memory: the files are about to be another segment's
+	mu      sync.Mutex // guards all below; held for memory only, but for load
 	offsets []IndexEntry
 	times   []TimeEntry
 	written struct{ offsets, times int } // how many entries the files hold
+	loaded  bool
+	pinned  bool // it stays in memory: the files are about to be another segment's
 }
 
 // ParseIndex reads an .index file of a segment with that base offset. Zeros at the end are room that Kafka leaves in the index
@@ -123,16 +123,16 @@ func (x *index) addTime(ms int64, last kafka.Offset) {
 
 // isFull tells whether one more entry in each would exceed the size limit. Kafka keeps one entry of the time index in reserve.
 func (x *index) isFull(maxBytes int) bool {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	return len(x.offsets) >= maxBytes/indexEntryBytes || len(x.times) >= maxBytes/timeEntryBytes-1
 }
 
 // before returns the last indexed batch that ends at or before the offset, and a zero entry if there is none: scan from the
 // segment's begin.
 func (x *index) before(offset kafka.Offset) IndexEntry {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	n := sort.Search(len(x.offsets), func(i int) bool { return x.offsets[i].Offset > offset })
 	if n == 0 {
 		return IndexEntry{}
@@ -142,8 +142,8 @@ func (x *index) before(offset kafka.Offset) IndexEntry {
 
 // beforePosition returns the last indexed batch that begins at or before the position, as before does.
 func (x *index) beforePosition(position int64) IndexEntry {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	n := sort.Search(len(x.offsets), func(i int) bool { return x.offsets[i].Position > position })
 	if n == 0 {
 		return IndexEntry{}
@@ -154,8 +154,8 @@ func (x *index) beforePosition(position int64) IndexEntry {
 // beforeTime returns the last entry below the timestamp: the first record with that timestamp or a larger one lies in a batch
 // behind the entry's. It is false if there is none.
 func (x *index) beforeTime(ms int64) (TimeEntry, bool) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	n := sort.Search(len(x.times), func(i int) bool { return x.times[i].TimestampMs >= ms })
 	if n == 0 {
 		return TimeEntry{}, false
@@ -164,8 +164,8 @@ func (x *index) beforeTime(ms int64) (TimeEntry, bool) {
 }
 
 func (x *index) lastTime() (TimeEntry, bool) {
-	x.mu.RLock()
-	defer x.mu.RUnlock()
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	if len(x.times) == 0 {
 		return TimeEntry{}, false
 	}

@@ -28,11 +28,9 @@ import (
 // the caller: the partition's lock does. Everything else is safe beside them and beside itself. Reading needs no lock that is
 // held across a write or a flush.
 type Log struct {
-	dir       *Dir
-	fs        vfs.FS
+	place
 	partition kafka.TopicPartition
 	topicID   kafka.TopicID
-	folder    string
 	config    atomic.Pointer[Config]
 
 	// Published for readers. A reader loads end before segments: then every offset below end has its segment.
@@ -43,7 +41,7 @@ type Log struct {
 	settled       atomic.Int64 // how much of flushed is durable in the segments; the rest is in the journal
 	highWatermark atomic.Int64
 	checkpointed  atomic.Int64 // the recovery point on the disk
-	folderVersion atomic.Int64 // counts files that were made in the folder
+	folderVersion atomic.Int32 // counts files that were made in the folder
 	transactional atomic.Bool  // there was a transaction in the log, as far as is known; most never have one
 
 	epochs epochs
@@ -51,12 +49,12 @@ type Log struct {
 	// Owned by who appends.
 	producers *producer.State
 	snapshots []kafka.Offset // of the snapshot files, ascending
-	seen      time.Time      // the latest time that a call told
+	seenMs    int64          // the latest time that a call told
 	closed    atomic.Bool
 
 	flushMu sync.Mutex // serialises flushes and truncation; held across them, never taken to append or read
 	// What is known to be durable beside the segments.
-	folderSynced   atomic.Int64 // the folderVersion; written with flushMu
+	folderSynced   atomic.Int32 // the folderVersion; written with flushMu
 	metadataSynced bool         // partition.metadata and the folder's own name; guarded by flushMu
 	deleted        bool         // the folder is gone; guarded by flushMu
 
@@ -67,7 +65,7 @@ type Log struct {
 	// adding one: taken after flushMu, before listMu and doomedMu. Retain tries only.
 	swapMu sync.Mutex
 	listMu sync.Mutex   // guards changes of segments; held for memory only
-	cuts   atomic.Int64 // counts truncations
+	cuts   atomic.Int32 // counts truncations
 
 	doomedMu sync.Mutex // guards doomed; held across renames, never taken to append or read
 	doomed   []doomedSegment
@@ -124,7 +122,7 @@ func (l *Log) Producers() *producer.State { return l.producers }
 func (l *Log) Config() Config { return *l.config.Load() }
 
 // SetConfig changes the settings, from the next append and the next Retain on.
-func (l *Log) SetConfig(c Config) { l.config.Store(&c) }
+func (l *Log) SetConfig(c Config) { l.config.Store(l.dir.shared(c)) }
 
 // Size is the number of bytes in all segments.
 func (l *Log) Size() int64 {
@@ -207,7 +205,7 @@ func (l *Log) append(b record.Batch, now time.Time) (Appended, error) {
 	if err := l.writable(); err != nil {
 		return Appended{}, err
 	}
-	l.seen = now
+	l.seenMs = now.UnixMilli()
 	appended := Appended{Base: b.BaseOffset(), Last: b.LastOffset()}
 	maxMs := b.MaxTimestampMs()
 	s := l.active()
@@ -357,7 +355,7 @@ func (l *Log) writeError(err error) error {
 
 // createSegment makes a new, empty segment.
 func (l *Log) createSegment(base kafka.Offset, now time.Time) (*segment, error) {
-	s := newSegment(l.fs, &l.dir.files, l.folder, base)
+	s := newSegment(&l.place, base)
 	return s, l.create(s, now)
 }
 

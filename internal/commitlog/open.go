@@ -61,10 +61,10 @@ func (d *Dir) openFolder(folder string, tp kafka.TopicPartition, id kafka.TopicI
 		return nil, err
 	}
 	l := &Log{
-		dir: d, fs: d.fs, partition: tp, topicID: id, folder: filepath.Join(d.path, folder),
-		producers: producer.New(c.MaxProducers), seen: now,
+		place: place{d, d.fs, filepath.Join(d.path, folder)}, partition: tp, topicID: id,
+		producers: producer.New(c.MaxProducers), seenMs: now.UnixMilli(),
 	}
-	l.config.Store(&c)
+	l.config.Store(d.shared(c))
 	trusted, from, start := d.found(l)
 	if _, err := d.fs.Stat(l.folder); err != nil {
 		return nil, fmt.Errorf("open %s: %w", tp, err)
@@ -85,7 +85,7 @@ func (d *Dir) openFolder(folder string, tp kafka.TopicPartition, id kafka.TopicI
 		return nil, fmt.Errorf("open %s: it is open", tp)
 	}
 	d.logs[tp] = l
-	d.opened[tp] = true
+	delete(d.opened, tp)
 	delete(d.journal.owed, l.journaled())
 	delete(d.trusted, tp)
 	return l, nil
@@ -117,6 +117,7 @@ func (d *Dir) found(l *Log) (trusted bool, recoveryPoint, start kafka.Offset) {
 	defer d.mu.Unlock()
 	l.highWatermark.Store(int64(d.noted.highWatermark[l.partition]))
 	_, tried := d.opened[l.partition]
+	tried = tried || d.logs[l.partition] != nil
 	trusted = d.trusted[l.partition] || d.clean && !tried
 	d.opened[l.partition] = false
 	if of := l.journaled(); d.journal.found[of] != nil {
@@ -225,7 +226,7 @@ func (o *opening) listFiles() error {
 				return err
 			}
 		} else if base, ok := parseOffsetName(e.Name, logSuffix); ok {
-			o.list = append(o.list, newSegment(o.fs, &o.dir.files, o.folder, base))
+			o.list = append(o.list, newSegment(&o.place, base))
 		} else if offset, ok := parseOffsetName(e.Name, snapshotSuffix); ok {
 			o.snapshots = append(o.snapshots, offset)
 		} else if strings.HasSuffix(e.Name, txnIndexSuffix) {

@@ -40,7 +40,7 @@ func (o *openFiles) add(s *segment) {
 	defer o.mu.Unlock()
 	o.shrink(o.max - 1)
 	o.open = append(o.open, s)
-	s.slot = len(o.open)
+	s.slot = int32(len(o.open))
 	o.crowded.Store(len(o.open) >= 2*o.max)
 }
 

@@ -312,9 +312,9 @@ func (s *segment) batches(from, next kafka.Offset, each func(record.Batch) error
 
 // load brings the indexes into memory. Damaged or missing ones are made anew from the batches.
 func (s *segment) load(next kafka.Offset) error {
-	s.index.mu.RLock()
+	s.index.mu.Lock()
 	loaded := s.index.loaded
-	s.index.mu.RUnlock()
+	s.index.mu.Unlock()
 	if loaded {
 		return nil
 	}

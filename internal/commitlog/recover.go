@@ -246,7 +246,7 @@ func (s *segment) rebuildIndexes() error {
 		return err
 	}
 	defer w.done()
-	fresh := newSegment(s.fs, s.files, s.folder, s.base)
+	fresh := newSegment(s.place, s.base)
 	for at := int64(0); at < w.limit; {
 		head, size, err := w.head(at)
 		if err != nil {

@@ -82,6 +82,7 @@ func (d *Dir) segmentsAtRest(tp kafka.TopicPartition) ([]*segment, error) {
 		return nil, fmt.Errorf("look at %s: %w", tp, err)
 	}
 	var segments []*segment
+	at := &place{d, d.fs, folder}
 	for _, e := range entries {
 		base, ok := parseOffsetName(e.Name, logSuffix)
 		if !ok {
@@ -91,7 +92,7 @@ func (d *Dir) segmentsAtRest(tp kafka.TopicPartition) ([]*segment, error) {
 		if err != nil {
 			return nil, fmt.Errorf("look at %s: %w", tp, err)
 		}
-		s := newSegment(d.fs, &d.files, folder, base)
+		s := newSegment(at, base)
 		s.size.Store(info.Size)
 		segments = append(segments, s)
 	}

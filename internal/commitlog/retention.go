@@ -32,7 +32,7 @@ func (l *Log) Retain(now time.Time, highWatermark kafka.Offset) (removedBytes in
 		return 0, nil // compaction is about to replace some of them: the next Retain sees which
 	}
 	defer l.swapMu.Unlock()
-	l.seen = now
+	l.seenMs = now.UnixMilli()
 	n, err := l.expired(now, highWatermark)
 	if err != nil || n == 0 {
 		return 0, err
@@ -163,9 +163,9 @@ func (s *segment) atRest(active bool) bool {
 	s.mu.Lock()
 	used := s.used || s.file != nil
 	s.mu.Unlock()
-	s.index.mu.RLock()
+	s.index.mu.Lock()
 	loaded := s.index.loaded
-	s.index.mu.RUnlock()
+	s.index.mu.Unlock()
 	return !used && !s.mended.Load() && (active || !loaded)
 }
 

@@ -19,18 +19,16 @@ import (
 // Bytes below size are never changed. Readers need no lock but mu and index.mu, both held for memory only, except that mu is
 // held while the file is opened.
 type segment struct {
-	fs     vfs.FS
-	files  *openFiles
-	folder string
-	base   kafka.Offset
-	size   atomic.Int64 // bytes that hold whole batches, published after they are written
-	index  index
-	txns   txnIndex
-	tail   tail
+	*place
+	base  kafka.Offset
+	size  atomic.Int64 // bytes that hold whole batches, published after they are written
+	index index
+	txns  txnIndex
+	tail  tail
 
 	mu        sync.Mutex // guards all below; taken after index.mu and txns.mu
 	file      *openFile  // nil while nobody has it open
-	slot      int        // of the file in files, 0 for none. Guarded by files.mu
+	slot      int32      // of the file in dir.files, 0 for none. Guarded by their mu
 	unseen    bool       // the file was closed before all was flushed: a Sync of it may not tell of all errors, SyncFS does
 	used      bool       // since the last call of idle
 	deleted   bool       // the files are called .deleted
@@ -52,6 +50,13 @@ type segment struct {
 	room       int64 // up to where takeRoom took room on the disk; 0 if it took none
 }
 
+// place is where the files of a log are: its segments share one.
+type place struct {
+	dir    *Dir
+	fs     vfs.FS
+	folder string
+}
+
 // openFile is a segment's file while someone needs it. It stays open without users until idle.
 type openFile struct {
 	vfs.File
@@ -59,8 +64,8 @@ type openFile struct {
 	users   int // guarded by segment.mu
 }
 
-func newSegment(fs vfs.FS, files *openFiles, folder string, base kafka.Offset) *segment {
-	return &segment{fs: fs, files: files, folder: folder, base: base, maxTime: TimeEntry{-1, base}, firstMs: -1}
+func newSegment(at *place, base kafka.Offset) *segment {
+	return &segment{place: at, base: base, maxTime: TimeEntry{-1, base}, firstMs: -1}
 }
 
 // name is the path of one of the segment's files, by its suffix.
@@ -89,7 +94,7 @@ func (s *segment) acquire() (*openFile, error) {
 		}
 		f, err := s.fs.Open(name, os.O_RDWR)
 		if vfs.IsFull(err) { // the process has too many files open
-			s.files.closeSome()
+			s.dir.files.closeSome()
 			f, err = s.fs.Open(name, os.O_RDWR)
 		}
 		if err != nil {
@@ -104,7 +109,7 @@ func (s *segment) acquire() (*openFile, error) {
 // opened takes over the file that was opened. It needs s.mu.
 func (s *segment) opened(f vfs.File) {
 	s.file = &openFile{File: f, segment: s}
-	s.files.add(s)
+	s.dir.files.add(s)
 }
 
 // release gives back what acquire gave. The file is closed if it is no longer the segment's.
@@ -147,7 +152,7 @@ func (s *segment) closeFile() {
 	}
 	f := s.file
 	s.file = nil
-	s.files.remove(s)
+	s.dir.files.remove(s)
 	if f.users == 0 {
 		f.File.Close() // flushed, or of no interest any more
 	}
@@ -206,8 +211,8 @@ func (s *segment) maxTimestamp(next kafka.Offset) (TimeEntry, error) {
 func (s *segment) saved() bool {
 	s.txns.mu.Lock()
 	defer s.txns.mu.Unlock()
-	s.index.mu.RLock()
-	defer s.index.mu.RUnlock()
+	s.index.mu.Lock()
+	defer s.index.mu.Unlock()
 	x := &s.index
 	return s.size.Load() > 0 && !s.txns.changed && len(x.times) > 0 && x.written.offsets == len(x.offsets) && x.written.times == len(x.times)
 }

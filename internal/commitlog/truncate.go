@@ -37,7 +37,7 @@ func (l *Log) Truncate(to kafka.Offset) error {
 	if err != nil {
 		return err
 	}
-	t := truncation{Log: l, old: segments, kept: slices.Clone(segments[:i]), start: min(l.StartOffset(), end), end: end, now: l.seen}
+	t := truncation{Log: l, old: segments, kept: slices.Clone(segments[:i]), start: min(l.StartOffset(), end), end: end, now: time.UnixMilli(l.seenMs)}
 	if cut != nil {
 		t.kept, t.cut = append(t.kept, cut), cut
 	}
@@ -56,7 +56,7 @@ func (l *Log) Reset(start kafka.Offset) error {
 	}
 	l.swapMu.Lock()
 	defer l.swapMu.Unlock()
-	t := truncation{Log: l, old: *l.segments.Load(), start: start, end: start, reset: true, now: l.seen}
+	t := truncation{Log: l, old: *l.segments.Load(), start: start, end: start, reset: true, now: time.UnixMilli(l.seenMs)}
 	return t.run()
 }
 
@@ -77,7 +77,7 @@ func (l *Log) cutAt(s *segment, to, next kafka.Offset) (*segment, kafka.Offset, 
 	if err != nil || limit == 0 {
 		return nil, s.base, err
 	}
-	cut := newSegment(s.fs, s.files, s.folder, s.base)
+	cut := newSegment(s.place, s.base)
 	cut.begin(s.createdMs)
 	end := s.base
 	for at := int64(0); at < limit; {
@@ -132,7 +132,7 @@ func (t *truncation) run() error {
 	if err := t.dir.lower(t.partition, safe, t.start, t.end); err != nil {
 		return err
 	}
-	active := newSegment(t.fs, &t.dir.files, t.folder, t.end)
+	active := newSegment(&t.place, t.end)
 	t.show(active)
 	if err := t.change(active); err != nil {
 		return t.dir.fail(fmt.Errorf("truncate %s: %w", t.partition, err))

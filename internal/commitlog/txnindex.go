@@ -74,12 +74,11 @@ func checkAborted(entries []AbortedTxn, base, next kafka.Offset) error {
 // A log in which there was a transaction has such a file for each of its segments, an empty one where nothing was aborted: where
 // Kafka left none, or it was lost, the segment is read once for its markers. In all other logs none is looked for.
 type txnIndex struct {
-	mu      sync.Mutex // guards all below; held for memory, and while the file is read or made
-	loaded  bool
-	pinned  bool // as in index
-	entries []AbortedTxn
-	changed bool // the file says something else
-
+	mu        sync.Mutex // guards all below; held for memory, and while the file is read or made
+	entries   []AbortedTxn
+	loaded    bool
+	pinned    bool // as in index
+	changed   bool // the file says something else
 	openKnown bool
 	open      kafka.Offset // where the oldest transaction begins that is open at the segment's base; NoOffset: none is
 }
