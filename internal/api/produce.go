@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -35,6 +36,9 @@ type produceCall struct {
 
 var produceCalls sync.Pool
 
+// keptPartitionsMax is up to how many partitions a request is kept to be used again: larger ones are rare, and take much memory.
+const keptPartitionsMax = 4096
+
 // newProduceCall returns one that was used before, or makes one: its callbacks are bound once.
 func newProduceCall() *produceCall {
 	if p, ok := produceCalls.Get().(*produceCall); ok {
@@ -62,8 +66,14 @@ func (a *API) produce(c call) {
 // prepare makes a row for each partition and the list of those that the replicas are asked to append to.
 func (p *produceCall) prepare() {
 	image := p.a.Quorum.Image()
+	partitions := 0
+	for i := range p.req.Topics {
+		partitions += len(p.req.Topics[i].Partitions)
+	}
+	p.rows, p.askFor = slices.Grow(p.rows, partitions), slices.Grow(p.askFor, partitions)
 	p.ask = replica.ProduceRequest{
-		Acks: p.req.Acks, TimeoutMs: p.req.TimeoutMs, Transactional: p.req.TransactionalID != nil, Partitions: p.ask.Partitions[:0],
+		Acks: p.req.Acks, TimeoutMs: p.req.TimeoutMs, Transactional: p.req.TransactionalID != nil,
+		Partitions: slices.Grow(p.ask.Partitions, partitions),
 	}
 	for i := range p.req.Topics {
 		t := &p.req.Topics[i]
@@ -202,5 +212,7 @@ func (p *produceCall) release() {
 	p.rows, p.askFor = p.rows[:0], p.askFor[:0]
 	p.ask.Partitions = p.ask.Partitions[:0]
 	p.resp = wire.ProduceResponse{Topics: p.resp.Topics[:0]}
-	produceCalls.Put(p)
+	if cap(p.rows) <= keptPartitionsMax {
+		produceCalls.Put(p)
+	}
 }

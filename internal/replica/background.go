@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -124,7 +125,7 @@ func (b *background) retain(now time.Time) bool {
 
 func (b *background) retainSlots(now time.Time, which func(*replica) bool) bool {
 	looks := 0
-	for _, s := range b.m.slots() {
+	for s := range b.m.slots() {
 		if s.awakened() == nil {
 			due, looked := s.retentionDue(now, looks < looksMax)
 			if looked {
@@ -211,7 +212,7 @@ func (b *background) checkpointEvery() time.Duration {
 }
 
 func (b *background) expireProducers(now time.Time) {
-	for _, p := range b.m.replicas() {
+	for p := range b.m.replicas() {
 		p.mu.Lock()
 		if p.serves() == nil {
 			p.log.Producers().Expire(now, p.settings.Load().log.ProducerIDExpiration)
@@ -223,7 +224,7 @@ func (b *background) expireProducers(now time.Time) {
 // flushAged flushes what flush.ms says, where durability is the operating system's.
 func (b *background) flushAged(now time.Time) {
 	nowMs := now.UnixMilli()
-	for _, p := range b.m.replicas() {
+	for p := range b.m.replicas() {
 		if p.serves() != nil || p.log.FlushedOffset() == p.log.EndOffset() {
 			p.synced.Store(nowMs)
 			continue
@@ -235,28 +236,28 @@ func (b *background) flushAged(now time.Time) {
 	}
 }
 
-// slots returns those of all partitions on this node, in the order of their names.
-func (m *Manager) slots() []*slot {
-	var all []*slot
-	for _, t := range m.topics() {
-		for _, s := range t.slots {
-			if s != nil {
-				all = append(all, s)
+// slots goes through those of all partitions on this node, in the order of their names.
+func (m *Manager) slots() iter.Seq[*slot] {
+	return func(yield func(*slot) bool) {
+		for _, t := range m.topics() {
+			for _, s := range t.slots {
+				if s != nil && !yield(s) {
+					return
+				}
 			}
 		}
 	}
-	return all
 }
 
-// replicas returns all that are awake, in the order of their names.
-func (m *Manager) replicas() []*replica {
-	var all []*replica
-	for _, s := range m.slots() {
-		if p := s.awakened(); p != nil {
-			all = append(all, p)
+// replicas goes through all that are awake, in the order of their names.
+func (m *Manager) replicas() iter.Seq[*replica] {
+	return func(yield func(*replica) bool) {
+		for s := range m.slots() {
+			if p := s.awakened(); p != nil && !yield(p) {
+				return
+			}
 		}
 	}
-	return all
 }
 
 // topics returns all topics, in the order of their names.

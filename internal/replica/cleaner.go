@@ -142,7 +142,7 @@ func (c *cleaner) take(now time.Time) (dirtiest *replica, found commitlog.Cleana
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ratio, overdueMs := 0.0, int64(0)
-	for _, p := range c.m.replicas() {
+	for p := range c.m.replicas() {
 		if c.busy[p] || !p.compacts() || c.m.moves.of(p) != nil {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -18,7 +19,7 @@ func (m *Manager) Stop() {
 	m.applyMu.Lock()
 	m.closed = true
 	m.applyMu.Unlock()
-	for _, s := range m.slots() {
+	for s := range m.slots() {
 		s.shut(kafka.NotLeaderOrFollower).stopServing(kafka.NotLeaderOrFollower)
 	}
 }
@@ -35,7 +36,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	m.applyMu.Lock()
 	m.cleaner.close()
 	m.applyMu.Unlock()
-	all := m.replicas()
+	all := slices.Collect(m.replicas())
 	for _, p := range all {
 		if p.log != nil && p.log.FlushedOffset() < p.log.EndOffset() {
 			p.dir.flusher.add(p)

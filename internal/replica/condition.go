@@ -16,7 +16,7 @@ type PartitionCondition struct {
 // read the disk where a topic has a compaction lag. What sleeps is not damaged as far as anybody knows, and not compacted.
 func (m *Manager) Conditions(asked func(kafka.TopicPartition) bool) []PartitionCondition {
 	var all []PartitionCondition
-	for _, p := range m.replicas() {
+	for p := range m.replicas() {
 		if !asked(p.tp) {
 			continue
 		}

@@ -73,7 +73,7 @@ func (d *logDir) fail(doing string, cause error) {
 	}
 	d.m.log.Error("log directory is offline: check the disk, then restart the broker; nothing that was not on the disk has been acknowledged",
 		"directory", d.disk.Path(), "failed", doing, "error", cause)
-	for _, s := range d.m.slots() {
+	for s := range d.m.slots() {
 		if p := s.refuseIn(d, kafka.KafkaStorageError); p != nil {
 			d.m.addReport(p, d)
 		}

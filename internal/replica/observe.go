@@ -54,7 +54,7 @@ func (m *Manager) Observe(partitionsMax, topicsMax int) Observation {
 		seen.Dirs = append(seen.Dirs, o)
 	}
 	seen.Offline = int(m.unmade.count.Load())
-	for _, s := range m.slots() {
+	for s := range m.slots() {
 		p := s.awakened()
 		if p == nil {
 			seen.Asleep++

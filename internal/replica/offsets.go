@@ -218,7 +218,7 @@ func (m *Manager) Usage() []DirUsage {
 		}
 	}
 	moving := m.moves.futures()
-	for _, s := range m.slots() {
+	for s := range m.slots() {
 		dir, u, ok := s.usage()
 		if !ok {
 			continue

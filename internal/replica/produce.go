@@ -17,6 +17,9 @@ type produceOp struct {
 	done    func([]ProduceResult)
 }
 
+// keptResultsMax is up to how many results a produceOp is kept to be used again: larger requests are rare, and take much memory.
+const keptResultsMax = 4096
+
 var produceOps = sync.Pool{New: func() any { return new(produceOp) }}
 
 // finish records how a parked partition ended; the last one answers the request.
@@ -37,7 +40,9 @@ func (op *produceOp) settled() {
 	op.done(op.results)
 	op.done = nil
 	clear(op.results)
-	produceOps.Put(op)
+	if cap(op.results) <= keptResultsMax {
+		produceOps.Put(op)
+	}
 }
 
 // Produce appends to every partition in turn and calls done, exactly once, when each has got as far as the acks ask for: with

@@ -122,7 +122,7 @@ func TestSettingsChangeBetweenOpeningAndWaking(t *testing.T) {
 	w.topic("t", 1)
 	w.mustProduce("t", 0, plain("a"))
 	w.restart()
-	s := w.m.slots()[0]
+	s := slices.Collect(w.m.slots())[0]
 	if s.prepare() == nil || s.awakened() != nil {
 		t.Fatal("the log is not open, or the partition is awake")
 	}

@@ -55,7 +55,7 @@ func (s *scrubber) run() {
 		if s.m.metadata != nil && !s.scrubMetadata(s.m.metadata) {
 			return
 		}
-		for _, at := range s.m.slots() {
+		for at := range s.m.slots() {
 			p, err := at.replica() // also of partitions that nobody has asked for: damage is found in time there too
 			if err == nil && !s.scrub(p) {
 				return

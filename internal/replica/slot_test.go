@@ -29,7 +29,14 @@ func (w *world) opens(topic string) *atomic.Int64 {
 }
 
 // sleeping counts the partitions that sleep.
-func (w *world) sleeping() int { return len(w.m.slots()) - len(w.m.replicas()) }
+func (w *world) sleeping() (n int) {
+	for s := range w.m.slots() {
+		if s.awakened() == nil {
+			n++
+		}
+	}
+	return n
+}
 
 func TestPartitionsSleepUntilTheyAreAskedFor(t *testing.T) {
 	w := newWorld(t)
