@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -144,6 +145,9 @@ type NodeEndpoint struct {
 	Rack *string
 }
 
+// producedBytes is what a partition takes in an answer if its records were appended.
+const producedBytes = 33
+
 // AppendTo appends the body of the answer, in the layout of the version.
 func (p *ProduceResponse) AppendTo(dst []byte, version int16) []byte {
 	flexible := Flexible(int16(kmsg.Produce), version)
@@ -156,6 +160,7 @@ func (p *ProduceResponse) AppendTo(dst []byte, version int16) []byte {
 			dst = appendString(dst, t.Name, flexible)
 		}
 		dst = appendLength(dst, len(t.Partitions), flexible)
+		dst = slices.Grow(dst, len(t.Partitions)*producedBytes)
 		for j := range t.Partitions {
 			dst = t.Partitions[j].appendTo(dst, version, flexible)
 		}
