@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// Of a heap that is small nobody minds that it is twice what is in use before garbage is collected. Of one with very many partitions half
-// as much must do: so little of it is garbage that this costs next to nothing.
+// How much garbage may gather before it is collected. Nobody minds a small heap that is twice what is in use; a large one, as of very many
+// partitions, is garbage to a small part only, and all of what may gather counts as memory of the process.
 const (
-	largeHeapBytes   = 128 << 20
-	largeHeapPercent = 50
-	usualHeapPercent = 100
-	heapEvery        = 2 * time.Second
+	garbageBytes      = 64 << 20
+	garbagePercentMin = 25 // of what is in use: collecting looks at all of that
+	garbagePercentMax = 100
+	heapEvery         = 2 * time.Second
 )
 
 // paceCollector chooses how much garbage may gather, until ctx ends, unless GOGC says so.
@@ -25,7 +25,7 @@ func paceCollector(ctx context.Context) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	ticker := time.NewTicker(heapEvery)
 	defer ticker.Stop()
-	is := usualHeapPercent
+	is := garbagePercentMax
 	for {
 		select {
 		case <-ctx.Done():
@@ -33,16 +33,13 @@ func paceCollector(ctx context.Context) {
 		case <-ticker.C:
 		}
 		metrics.Read(live)
-		if now := percentFor(live[0].Value.Uint64()); now != is {
+		if now := garbagePercent(live[0].Value.Uint64()); now != is {
 			debug.SetGCPercent(now)
 			is = now
 		}
 	}
 }
 
-func percentFor(live uint64) int {
-	if live > largeHeapBytes {
-		return largeHeapPercent
-	}
-	return usualHeapPercent
+func garbagePercent(live uint64) int {
+	return int(min(max(garbageBytes*100/max(live, 1), garbagePercentMin), garbagePercentMax))
 }
