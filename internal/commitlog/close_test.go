@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
@@ -108,6 +110,92 @@ func TestBriefCloseLeavesLittleToRead(t *testing.T) {
 				t.Errorf("segments of %d bytes, %d more batches: the producers are known up to offset %d, want %d", segmentBytes, batches, got, sequence)
 			}
 		}
+	}
+}
+
+// TestBriefCloseLeavesLittleToReadWithoutProducers: a log that only producers without sequences wrote to has no snapshot, and the next start
+// would look for others in all of it.
+func TestBriefCloseLeavesLittleToReadWithoutProducers(t *testing.T) {
+	in := faultfs.Inject(vfs.NewMemory())
+	l := newLog(t, in, DefaultConfig())
+	for l.Size() < 4<<20 {
+		appendBatch(t, l, batch(1000, testStart.UnixMilli()), 0)
+	}
+	if err := l.CloseBriefly(testStart); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Dir().Close(true, 5); err != nil {
+		t.Fatal(err)
+	}
+	d := openDir(t, in)
+	before := in.Count(faultfs.OpRead)
+	opened, err := d.Open(testTopic, testID, l.Config(), testStart)
+	if err != nil || opened.EndOffset() != l.EndOffset() {
+		t.Fatalf("the log ends at %d (%v), want %d", opened.EndOffset(), err, l.EndOffset())
+	}
+	if n, most := in.Count(faultfs.OpRead)-before, 8; n > most {
+		t.Errorf("%d reads of a log of %d bytes, want no more than %d", n, l.Size(), most)
+	}
+}
+
+// TestBriefCloseLeavesASnapshotBehindTheStart: Kafka looks at none up to where the log begins, and the batches behind do not tell of a
+// producer whose last one was deleted.
+func TestBriefCloseLeavesASnapshotBehindTheStart(t *testing.T) {
+	for name, remove := range map[string]func(*testing.T, *Log){
+		"within the segment": func(t *testing.T, l *Log) {
+			if err := l.SetStart(l.EndOffset()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"with a segment": func(t *testing.T, l *Log) {
+			c := l.Config()
+			brief := c
+			brief.RetentionMs, brief.SegmentMs = 1, 1
+			l.SetConfig(brief)
+			defer l.SetConfig(c)
+			late := testStart.Add(time.Hour)
+			if _, err := l.Append(batch(1, late.UnixMilli()), 0, late); err != nil {
+				t.Fatal(err)
+			}
+			flush(t, l)
+			if _, err := l.Retain(late, l.EndOffset()); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Dir().Sweep(late); err != nil {
+				t.Fatal(err)
+			}
+			if got := l.StartOffset(); got != 6 {
+				t.Fatalf("the log begins at %d, want 6", got)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMemory()
+			l := newLog(t, fs, DefaultConfig())
+			appendBatch(t, l, idempotent(7, 0, 3, testStart.UnixMilli()), 0)
+			l = reopen(t, fs, l, true)
+			appendBatch(t, l, idempotent(7, 3, 3, testStart.UnixMilli()), 0)
+			remove(t, l)
+			appendBatch(t, l, batch(3, testStart.Add(time.Hour).UnixMilli()), 0)
+			if err := l.CloseBriefly(testStart); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(l.snapshots); n == 0 || l.snapshots[n-1] <= l.StartOffset() {
+				t.Errorf("the log begins at %d and has snapshots at %v, want one behind", l.StartOffset(), l.snapshots)
+			}
+			content, err := vfs.ReadFile(fs, l.snapshotFile(l.EndOffset()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := producer.Decode(content); err != nil {
+				t.Error(err)
+			}
+			l = reopen(t, fs, l, true)
+			verdict, err := l.Producers().Check(idempotent(7, 3, 3, testStart.UnixMilli()), testStart)
+			if err != nil || !verdict.Duplicate {
+				t.Errorf("what was deleted, sent again: %+v, %v, want that it is a duplicate", verdict, err)
+			}
+		})
 	}
 }
 

@@ -472,8 +472,8 @@ const briefBytesMax = 16 << 10
 
 // finishBriefly leaves out the indexes of a small segment that has none on the disk yet: an old one would tell Kafka of too early a
 // largest timestamp, by which records would be deleted. It leaves out the producers where a snapshot tells of them but for the last
-// batches. Where there is none one is written: Kafka would begin without them, and append a second time what a producer repeats after it
-// was acknowledged here.
+// batches. Where there is none, or none behind the log's start, one is written: Kafka would begin without them, and append a second time
+// what a producer repeats after it was acknowledged here.
 func (l *Log) finishBriefly() error {
 	if l.transactional.Load() {
 		return l.finishAll()
@@ -492,16 +492,21 @@ func (l *Log) finishBriefly() error {
 	})
 }
 
-// bytesBehindSnapshot is how much of the active segment a start reads to know the producers.
+// bytesBehindSnapshot is how much of the active segment a start reads to know the producers. It is math.MaxInt64 where that is not enough
+// for them, or not for a Kafka that starts: it does not look at snapshots up to the log's start, which may be all that tells of some.
 func (l *Log) bytesBehindSnapshot(s *segment) int64 {
-	n := len(l.snapshots)
-	if n == 0 && l.producers.Len() == 0 {
-		return 0
+	newest := kafka.NoOffset
+	if n := len(l.snapshots); n > 0 {
+		newest = l.snapshots[n-1]
 	}
-	if n == 0 || l.snapshots[n-1] < s.base {
+	start, known := l.StartOffset(), l.producers.Len()
+	switch {
+	case newest == kafka.NoOffset && known == 0:
+		return s.size.Load()
+	case newest < s.base, newest <= start && start > 0 && known > 0 && newest < l.EndOffset():
 		return math.MaxInt64
 	}
-	return s.size.Load() - s.index.before(l.snapshots[n-1]).Position
+	return s.size.Load() - s.index.before(newest).Position
 }
 
 // bare tells whether there are no index files.

@@ -436,7 +436,7 @@ func (o *opening) publish() error {
 	active := o.list[len(o.list)-1]
 	active.jitterMs = o.jitter(active.base)
 	if o.trusted {
-		active.marked = active.size.Load() // there is a snapshot at the end
+		active.marked = active.size.Load() // there is a snapshot at the end, or little before it
 	}
 	active.tail.add(mark{o.end, active.size.Load()})
 	o.setSegments(o.list)

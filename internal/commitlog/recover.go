@@ -101,8 +101,8 @@ func (o *opening) mayHaveGap(base kafka.Offset) bool {
 	return o.config.Load().Compact || base <= o.dir.cleanedOffset(o.partition)
 }
 
-// checkClosedAt is checkFloor for a log that was closed in order. Then there is a snapshot at its end, which tells whether the log
-// or the recovery point is wrong.
+// checkClosedAt is checkFloor for a log that was closed in order. Then there is a snapshot at its end, unless it was closed briefly, which
+// tells whether the log or the recovery point is wrong.
 func (o *opening) checkClosedAt() error {
 	if n := len(o.snapshots); o.end < o.floor && n > 0 && o.snapshots[n-1] == o.end {
 		o.dir.note("%s: %s has recovery point %d, but it was closed at its end, %d", o.partition, RecoveryPointFile, o.floor, o.end)
