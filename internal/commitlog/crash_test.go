@@ -167,7 +167,7 @@ func (c *crasher) start() error {
 	}
 	d.SetJournal(int64(4000+c.rand.IntN(8000)), c.rand.IntN(3))
 	d.LimitFiles(1 + c.rand.IntN(8))
-	d.resumeBytes = int64(200 + c.rand.IntN(2000))
+	d.resumeBytes, d.briefBytes = int64(200+c.rand.IntN(2000)), int64(200+c.rand.IntN(2000))
 	c.dir = d
 	if err := c.find(); err != nil {
 		return err

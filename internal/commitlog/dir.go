@@ -51,7 +51,7 @@ type Dir struct {
 	files   openFiles
 	config  atomic.Pointer[Config] // of the log that was given one last
 
-	resumeBytes int64 // fixed
+	resumeBytes, briefBytes int64 // fixed
 
 	checkpointMu sync.Mutex // serialises writing of checkpoint files; held across it
 	onDisk       onDisk     // guarded by checkpointMu
@@ -87,7 +87,7 @@ func OpenDir(fsys vfs.FS, path string, random func([]byte)) (*Dir, error) {
 		settling: make(map[kafka.TopicPartition]*Log),
 		halfMade: make(map[kafka.TopicPartition]bool),
 		journal:  journal{size: journalBytes, after: journalAfter},
-		files:    openFiles{max: OpenFilesMax}, resumeBytes: resumeBytes,
+		files:    openFiles{max: OpenFilesMax}, resumeBytes: resumeBytes, briefBytes: briefBytesMax,
 	}
 	if err := d.open(); err != nil {
 		lock.Close()

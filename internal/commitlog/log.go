@@ -480,12 +480,12 @@ func (l *Log) finishBriefly() error {
 	}
 	return l.finishWith(func(s *segment) error {
 		l.indexesUnsynced.Store(true) // nothing of it is, but where nothing was appended its folder may not be durable
-		if s.size.Load() > briefBytesMax || !s.bare() {
+		if s.size.Load() > l.dir.briefBytes || !s.bare() {
 			if err := l.finishIndex(s); err != nil {
 				return err
 			}
 		}
-		if l.bytesBehindSnapshot(s) <= briefBytesMax {
+		if l.bytesBehindSnapshot(s) <= l.dir.briefBytes {
 			return nil
 		}
 		return l.writeSnapshotAtEnd(l.EndOffset())

@@ -379,7 +379,7 @@ func (o *opening) findEnd() error {
 // scanTail reads the headers behind the last index entry of the active segment, and makes it ready to be appended to. One that was closed
 // briefly gets its indexes here.
 func (o *opening) scanTail(s *segment) (kafka.Offset, error) {
-	bare := !o.indexed && s.size.Load() <= briefBytesMax
+	bare := !o.indexed && s.size.Load() <= o.dir.briefBytes
 	if bare {
 		s.index.reset()
 	} else if err := s.load(1<<63 - 1); err != nil {

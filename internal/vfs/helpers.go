@@ -58,7 +58,9 @@ func overwrite(f File, content []byte) error {
 	if len(content) == 0 {
 		return nil
 	}
-	_, err = f.WriteAt(content, 0)
+	if _, err = f.WriteAt(content, 0); err != nil {
+		_ = f.Truncate(0) // what was there must not go on where the new ends
+	}
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/vfs"
@@ -161,6 +162,19 @@ func TestWriteFileUsesTheBlocksThatAreThere(t *testing.T) {
 		if n := int64(in.Count(OpTruncate)); n != truncated {
 			t.Errorf("%q: cut %d times, want %d", content, n, truncated)
 		}
+	}
+}
+
+// TestWriteFileThatFailsLeavesNothingOld: half an index in front of the end of another one would pass for one.
+func TestWriteFileThatFailsLeavesNothingOld(t *testing.T) {
+	in := Inject(vfs.NewMemory())
+	must(t, vfs.WriteFile(in, "f", []byte("the one before")))
+	in.Add(Rule{Op: OpWrite, Err: syscall.ENOSPC, Written: 3})
+	if err := vfs.WriteFile(in, "f", []byte("the new one")); !vfs.IsFull(err) {
+		t.Errorf("the error is %v, want that the disk is full", err)
+	}
+	if got, err := vfs.ReadFile(in, "f"); err != nil || len(got) > 0 {
+		t.Errorf("it holds %q (%v), want nothing", got, err)
 	}
 }
 
