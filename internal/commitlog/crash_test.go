@@ -587,6 +587,11 @@ func (c *crasher) truncate() error {
 		cut = c.lastEnd(cut)
 	}
 	p.acked, p.startMin = min(p.acked, cut), min(p.startMin, cut)
+	for _, s := range c.log.Segments() { // the newest goes first, and where those before it are empty the power may leave the log at its begin
+		if c.config.Compact && s.Base >= cut {
+			p.adopted = append(p.adopted, s.Base)
+		}
+	}
 	if err := c.log.Truncate(to); err != nil {
 		return err
 	}
