@@ -99,6 +99,7 @@ func TestEveryAcknowledgedRecordOutlivesKill9(t *testing.T) {
 	w.story.awaitAcks(t, 100, w.broker.exited)
 	stop()
 	clients.Wait()
+	w.settle() // or what is acknowledged from now on could lie behind the ends that are read below
 	w.story.check(t)
 	w.checkRecords()
 }
@@ -121,6 +122,12 @@ func (w *crashWorld) takeTurns() {
 func (w *crashWorld) pause() {
 	w.t.Helper()
 	w.story.gate.Lock()
+	w.settle()
+}
+
+// settle waits until it is known of all that the producers sent what became of it.
+func (w *crashWorld) settle() {
+	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), atLast)
 	defer cancel()
 	for _, cl := range w.producers {
