@@ -3,7 +3,6 @@ package commitlog
 import (
 	"encoding/binary"
 	"fmt"
-	"os"
 	"sort"
 	"sync"
 
@@ -197,12 +196,12 @@ func (x *index) save(fs vfs.FS, indexName, timeName string, base kafka.Offset) e
 		return nil
 	}
 	from, fromTime := x.written.offsets, x.written.times
-	err := writeTail(fs, indexName, encodeIndex(x.offsets[from:], base), int64(from)*indexEntryBytes)
+	err := vfs.WriteEnd(fs, indexName, encodeIndex(x.offsets[from:], base), int64(from)*indexEntryBytes)
 	if err != nil {
 		return err
 	}
 	x.written.offsets = len(x.offsets)
-	err = writeTail(fs, timeName, encodeTimeIndex(x.times[fromTime:], base), int64(fromTime)*timeEntryBytes)
+	err = vfs.WriteEnd(fs, timeName, encodeTimeIndex(x.times[fromTime:], base), int64(fromTime)*timeEntryBytes)
 	if err != nil {
 		return err
 	}
@@ -234,31 +233,4 @@ func (x *index) reset() {
 	defer x.mu.Unlock()
 	x.loaded, x.offsets, x.times = true, nil, nil
 	x.written.offsets, x.written.times = 0, 0
-}
-
-// writeTail makes b the end of the file, from position at.
-func writeTail(fs vfs.FS, name string, b []byte, at int64) error {
-	if at == 0 {
-		return vfs.WriteFile(fs, name, b)
-	}
-	f, err := fs.Open(name, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if len(b) > 0 {
-		if _, err := f.WriteAt(b, at); err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
-		}
-	}
-	size, err := f.Size()
-	if err != nil {
-		return fmt.Errorf("size of %s: %w", name, err)
-	}
-	if end := at + int64(len(b)); size != end {
-		if err := f.Truncate(end); err != nil {
-			return fmt.Errorf("truncate %s: %w", name, err)
-		}
-	}
-	return nil
 }

@@ -33,33 +33,37 @@ func ReadStart(fsys FS, name string, most int64) ([]byte, error) {
 
 // WriteFile replaces a file's content in place and syncs nothing: after a power cut the file can hold anything, or the old and the new in
 // part. Blocks that it has are used again: to free some and take others costs a trim where file systems are mounted with discard.
-func WriteFile(fsys FS, name string, content []byte) error {
+func WriteFile(fsys FS, name string, content []byte) error { return WriteEnd(fsys, name, content, 0) }
+
+// WriteEnd makes content the end of a file, from a position in it on, as WriteFile does with all of it. Where that fails the file is cut at
+// the position: what was there before must not go on behind part of the new.
+func WriteEnd(fsys FS, name string, content []byte, at int64) error {
 	f, err := fsys.Open(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return err
 	}
-	if err := overwrite(f, content); err != nil {
+	if err := overwrite(f, content, at); err != nil {
 		f.Close()
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return f.Close()
 }
 
-func overwrite(f File, content []byte) error {
+func overwrite(f File, content []byte, at int64) error {
 	size, err := f.Size()
 	if err != nil {
 		return err
 	}
-	if size > int64(len(content)) {
-		if err := f.Truncate(int64(len(content))); err != nil {
+	if end := at + int64(len(content)); size > end {
+		if err := f.Truncate(end); err != nil {
 			return err
 		}
 	}
 	if len(content) == 0 {
 		return nil
 	}
-	if _, err = f.WriteAt(content, 0); err != nil {
-		_ = f.Truncate(0) // what was there must not go on where the new ends
+	if _, err = f.WriteAt(content, at); err != nil {
+		_ = f.Truncate(at)
 	}
 	return err
 }

@@ -176,6 +176,18 @@ func TestWriteFileThatFailsLeavesNothingOld(t *testing.T) {
 	if got, err := vfs.ReadFile(in, "f"); err != nil || len(got) > 0 {
 		t.Errorf("it holds %q (%v), want nothing", got, err)
 	}
+	must(t, vfs.WriteFile(in, "f", []byte("the one before")))
+	in.Add(Rule{Op: OpWrite, Err: syscall.ENOSPC, Written: 3})
+	if err := vfs.WriteEnd(in, "f", []byte("end"), 4); !vfs.IsFull(err) {
+		t.Errorf("the error is %v, want that the disk is full", err)
+	}
+	if got, err := vfs.ReadFile(in, "f"); err != nil || string(got) != "the " {
+		t.Errorf("it holds %q (%v), want what lies before the position", got, err)
+	}
+	must(t, vfs.WriteEnd(in, "f", []byte("end"), 4))
+	if got, err := vfs.ReadFile(in, "f"); err != nil || string(got) != "the end" {
+		t.Errorf("it holds %q (%v)", got, err)
+	}
 }
 
 func TestFilesFromBeforeTheCutAreDead(t *testing.T) {
