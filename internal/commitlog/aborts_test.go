@@ -50,7 +50,7 @@ func TestTheScrubMakesATransactionIndexAnewThatLostEntries(t *testing.T) {
 				t.Fatalf("%s: %d bytes, %v", name, len(good), err)
 			}
 			for kept := 0; kept < len(good); kept += txnEntryBytes {
-				if err := l.Close(testStart); err != nil {
+				if err := l.Close(); err != nil {
 					t.Fatal(err)
 				}
 				if err := vfs.WriteFile(l.fs, name, good[:kept]); err != nil {
@@ -90,7 +90,7 @@ func TestCompactionKeepsNoAbortedRecordForWantOfAnEntry(t *testing.T) {
 	l := abortedLog(t, c)
 	name := (*l.segments.Load())[1].name(txnIndexSuffix)
 	l = reopen(t, l.fs, l, true)
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := vfs.WriteFile(l.fs, name, nil); err != nil {

@@ -32,7 +32,7 @@ func begun(t *testing.T, retained, clean bool) (vfs.FS, *Log, kafka.Offset) {
 	}
 	second := l.Segments()[1].Base
 	if clean {
-		if err := l.Close(testStart); err != nil {
+		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,7 +29,7 @@ func diskLog(tb testing.TB, c Config) *Log {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := l.Close(testStart); err != nil {
+		if err := l.Close(); err != nil {
 			tb.Error(err)
 		}
 		if err := d.Close(true, 1); err != nil {

@@ -38,7 +38,7 @@ func TestBriefCloseLeavesOutWhatAStartMakesAnew(t *testing.T) {
 	}
 	appended(0)
 	appended(3)
-	if err := l.CloseBriefly(testStart); err != nil {
+	if err := l.CloseBriefly(); err != nil {
 		t.Fatal(err)
 	}
 	l = reopen(t, fs, l, true)
@@ -64,7 +64,7 @@ func TestBriefCloseLeavesOutWhatAStartMakesAnew(t *testing.T) {
 		}
 	}
 	appended(9)
-	if err := l.CloseBriefly(testStart); err != nil {
+	if err := l.CloseBriefly(); err != nil {
 		t.Fatal(err)
 	}
 	content, err := vfs.ReadFile(fs, l.active().name(timeIndexSuffix))
@@ -95,7 +95,7 @@ func TestBriefCloseLeavesLittleToRead(t *testing.T) {
 				appendBatch(t, l, idempotent(7, sequence, 3, testStart.UnixMilli()+int64(sequence)), 0)
 				sequence += 3
 			}
-			if err := l.CloseBriefly(testStart); err != nil {
+			if err := l.CloseBriefly(); err != nil {
 				t.Fatal(err)
 			}
 			behind, want := l.bytesBehindSnapshot(l.active()), int64(briefBytesMax)
@@ -121,7 +121,7 @@ func TestBriefCloseLeavesLittleToReadWithoutProducers(t *testing.T) {
 	for l.Size() < 4<<20 {
 		appendBatch(t, l, batch(1000, testStart.UnixMilli()), 0)
 	}
-	if err := l.CloseBriefly(testStart); err != nil {
+	if err := l.CloseBriefly(); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Dir().Close(true, 5); err != nil {
@@ -177,7 +177,7 @@ func TestBriefCloseLeavesASnapshotBehindTheStart(t *testing.T) {
 			appendBatch(t, l, idempotent(7, 3, 3, testStart.UnixMilli()), 0)
 			remove(t, l)
 			appendBatch(t, l, batch(3, testStart.Add(time.Hour).UnixMilli()), 0)
-			if err := l.CloseBriefly(testStart); err != nil {
+			if err := l.CloseBriefly(); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(l.snapshots); n == 0 || l.snapshots[n-1] <= l.StartOffset() {
@@ -206,7 +206,7 @@ func TestBriefCloseDoesNothingToFiles(t *testing.T) {
 	fill(t, l, 3, 0)
 	flush(t, l)
 	before := in.Count(faultfs.OpAny)
-	if err := l.CloseBriefly(testStart); err != nil {
+	if err := l.CloseBriefly(); err != nil {
 		t.Fatal(err)
 	}
 	if n := in.Count(faultfs.OpAny) - before; n > 2 {

@@ -324,7 +324,7 @@ func (m *compactModel) restart(clean bool) {
 		}
 	}
 	if clean {
-		if err := m.log.Close(m.now); err != nil {
+		if err := m.log.Close(); err != nil {
 			m.t.Fatalf("close log: %v", err)
 		}
 	}

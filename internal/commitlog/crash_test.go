@@ -587,14 +587,16 @@ func (c *crasher) truncate() error {
 		cut = c.lastEnd(cut)
 	}
 	p.acked, p.startMin = min(p.acked, cut), min(p.startMin, cut)
-	for _, s := range c.log.Segments() { // the newest goes first, and where those before it are empty the power may leave the log at its begin
-		if c.config.Compact && s.Base >= cut {
+	adopted := len(p.adopted)
+	for _, s := range c.log.Segments() { // the newest goes first: where those before it are empty the power may leave the log at the begin of one
+		if c.config.Compact && s.Bytes == 0 && s.Base >= cut {
 			p.adopted = append(p.adopted, s.Base)
 		}
 	}
 	if err := c.log.Truncate(to); err != nil {
 		return err
 	}
+	p.adopted = p.adopted[:adopted] // it is whole
 	if end := c.log.EndOffset(); c.config.Compact && end >= cut && end <= to {
 		cut, p.adopted = end, append(p.adopted, end)
 	}
@@ -632,9 +634,9 @@ func (c *crasher) reset() error {
 // close closes the log, briefly or not.
 func (c *crasher) close() error {
 	if c.log.EndOffset()%2 == 0 {
-		return c.log.CloseBriefly(c.now)
+		return c.log.CloseBriefly()
 	}
-	return c.log.Close(c.now)
+	return c.log.Close()
 }
 
 func (c *crasher) reopenLog() (err error) {

@@ -63,7 +63,7 @@ func story(t *testing.T, fs vfs.FS) (acked kafka.Offset, l *Log, err error) {
 			}
 		}
 	}
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		return acked, l, err
 	}
 	return acked, l, d.Close(true, 1)

@@ -75,7 +75,7 @@ func (d *Dir) promote(future, from *Log, now time.Time) (*Log, error) {
 		}
 	}
 	future.NoteHighWatermark(from.HighWatermark())
-	if err := future.Close(now); err != nil {
+	if err := future.Close(); err != nil {
 		return nil, err
 	}
 	if err := d.WriteCheckpoints(); err != nil {

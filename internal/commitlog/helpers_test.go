@@ -70,7 +70,7 @@ func newLog(t testing.TB, fs vfs.FS, c Config) *Log {
 func reopen(t testing.TB, fs vfs.FS, l *Log, clean bool) *Log {
 	t.Helper()
 	if clean {
-		if err := l.Close(testStart); err != nil {
+		if err := l.Close(); err != nil {
 			t.Fatalf("close log: %v", err)
 		}
 	}

@@ -251,7 +251,7 @@ func TestSyncRecoveredLeavesAJournalThatIsInUse(t *testing.T) {
 	format(t, disk)
 	d, logs := openJournaled(t, disk, 64<<10)
 	for _, l := range logs {
-		if err := l.Close(testStart); err != nil {
+		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -111,7 +111,7 @@ func TestWritesTheBytesThatKafkaWrote(t *testing.T) {
 			l.Producers().Apply(b, testStart)
 		}
 	}
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := d.WriteCheckpoints(); err != nil {
@@ -146,7 +146,7 @@ func TestRecoversWhatKafkaLeftWhenItWasKilled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := l.Close(testStart); err != nil {
+			if err := l.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if err := d.WriteCheckpoints(); err != nil {

@@ -424,10 +424,10 @@ func (l *Log) setSegments(segments []*segment) {
 
 // Close flushes the log and writes its indexes and a snapshot of its producers. Chunks that are in use stay readable. The next
 // checkpoint, or Dir.Close, makes the rest durable.
-func (l *Log) Close(time.Time) error { return l.close((*Log).finishAll) }
+func (l *Log) Close() error { return l.close((*Log).finishAll) }
 
 // CloseBriefly is Close for many logs in little time: it leaves out the files that a start can do without.
-func (l *Log) CloseBriefly(time.Time) error { return l.close((*Log).finishBriefly) }
+func (l *Log) CloseBriefly() error { return l.close((*Log).finishBriefly) }
 
 func (l *Log) close(finish func(*Log) error) error {
 	if l.closed.Swap(true) {

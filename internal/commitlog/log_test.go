@@ -494,7 +494,7 @@ func TestSetAside(t *testing.T) {
 	if _, err := d.SetAside(testTopic); err == nil {
 		t.Error("a log that is open was set aside")
 	}
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	folder, err := d.SetAside(testTopic)
@@ -521,7 +521,7 @@ func TestEveryLogIsLockedOnce(t *testing.T) {
 	l := newLog(t, fs, DefaultConfig())
 	_, err := OpenDir(fs, testDir, testRandom(1))
 	wantError(t, err, vfs.ErrLocked)
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Dir().Close(true, 1); err != nil {
@@ -545,7 +545,7 @@ func TestOpenDirWantsAFormattedDirectory(t *testing.T) {
 func TestOtherTopicsFolderIsRefused(t *testing.T) {
 	fs := vfs.NewMemory()
 	l := newLog(t, fs, DefaultConfig())
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	other := kafka.TopicID{15: 9}
@@ -557,7 +557,7 @@ func TestOtherTopicsFolderIsRefused(t *testing.T) {
 func TestClosedLogRefusesAppends(t *testing.T) {
 	l := newLog(t, vfs.NewMemory(), DefaultConfig())
 	fill(t, l, 2, 0)
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, err := l.Append(batch(1, 1), 0, time.Time{})

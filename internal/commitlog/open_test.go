@@ -69,7 +69,7 @@ func closeAll(b *testing.B, d *Dir, clean bool) {
 	b.Helper()
 	for _, l := range d.openLogs() {
 		if clean {
-			if err := l.Close(testStart); err != nil {
+			if err := l.Close(); err != nil {
 				b.Fatal(err)
 			}
 			continue

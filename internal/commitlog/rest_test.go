@@ -31,7 +31,7 @@ func TestAtRestRetentionIsNotMissed(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := l.Close(testStart); err != nil {
+		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if err := l.Dir().Close(true, 1); err != nil {

@@ -54,7 +54,7 @@ func TestTheOnlySnapshotOutlivesAStopThatIsCutOff(t *testing.T) {
 			t.Fatalf("%d segments are left, want the empty one", n)
 		}
 		disk.CutAt(int(seed % 20))
-		if l.Close(testStart) == nil {
+		if l.Close() == nil {
 			_ = l.Dir().Close(true, 5)
 		}
 		if disk.Off() {

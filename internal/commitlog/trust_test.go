@@ -22,7 +22,7 @@ func indexedLog(t *testing.T) vfs.FS {
 	for i := range int64(100) {
 		appendBatch(t, l, batch(3, testStart.UnixMilli()+i*1000-i%7*900), 0)
 	}
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Dir().Close(true, 5); err != nil {
@@ -125,7 +125,7 @@ func TestAnOffsetThatIsNotThereIsNotPassedOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := l.Segments()[2].Base
-	if err := l.Close(testStart); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for _, suffix := range segmentSuffixes {
@@ -151,7 +151,7 @@ func TestAnOffsetThatIsNotThereIsNotPassedOver(t *testing.T) {
 				t.Errorf("%s, compacted %v: %v", what, compact, err)
 			}
 		}
-		if err := l.Close(testStart); err != nil {
+		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}

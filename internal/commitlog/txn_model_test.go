@@ -194,7 +194,7 @@ func (m *txnModel) stop() {
 		if m.log.EndOffset()%2 == 0 {
 			end = (*Log).CloseBriefly
 		}
-		if m.failed(end(m.log, testStart)) {
+		if m.failed(end(m.log)) {
 			return
 		}
 		power = false

@@ -90,7 +90,7 @@ func TestDamagedTransactionIndexesAreMadeAnew(t *testing.T) {
 		"part of an entry": good[:len(good)-1], "zeros": make([]byte, len(good)), "another version": slices.Concat([]byte{0, 1}, good[2:]),
 		"of another segment": slices.Concat(encodeTxnIndex([]AbortedTxn{other}), good), "twice": slices.Concat(good, good), "missing": nil,
 	} {
-		if err := l.Close(testStart); err != nil {
+		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if damaged == nil {
@@ -159,7 +159,7 @@ func TestNoBitOfATransactionIndexHidesAnAbort(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(good), err)
 	}
 	for bit := range 8 * len(good) {
-		if err := l.Close(testStart); err != nil {
+		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 		damaged := slices.Clone(good)

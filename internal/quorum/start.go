@@ -185,5 +185,5 @@ func (n *Node) Close() error {
 	if n.failure == nil {
 		n.failure = errClosed
 	}
-	return n.log.Close(n.o.Now())
+	return n.log.Close()
 }

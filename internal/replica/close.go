@@ -83,7 +83,7 @@ func (d *logDir) close(ctx context.Context, all []*replica) error {
 		}
 		err := ctx.Err()
 		if err == nil {
-			err = finish(all[i].log, d.m.now())
+			err = finish(all[i].log)
 		}
 		if err != nil && !errors.Is(err, commitlog.ErrClosed) {
 			mu.Lock()

@@ -62,7 +62,7 @@ func (s *moves) close() {
 	for _, mv := range s.list() {
 		mv.mu.Lock()
 		if mv.future != nil {
-			_ = mv.future.Close(s.m.now()) // of no use but to close its directory in order
+			_ = mv.future.Close() // of no use but to close its directory in order
 		}
 		mv.over = true
 		mv.mu.Unlock()

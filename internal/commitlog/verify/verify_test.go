@@ -58,7 +58,7 @@ func filled(t *testing.T) vfs.FS {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Close(started); err != nil {
+		if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -89,7 +89,7 @@ func write(t *testing.T, d *commitlog.Dir, topic string) {
 		}
 		l.Producers().Apply(built, started)
 	}
-	if err := l.Close(started); err != nil {
+	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -361,7 +361,7 @@ func TestBatchesBelowTheLogsStartHaveNoEpochToFit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if clean {
-			if err := l.Close(started); err != nil {
+			if err := l.Close(); err != nil {
 				t.Fatal(err)
 			}
 		} else if err := vfs.WriteFile(fs, "/data/"+commitlog.LogStartFile, []byte("0\n0\n")); err != nil { // as Kafka, which writes it later
