@@ -46,7 +46,7 @@ func (a *API) describeConfigs(c call) {
 		}
 		for j := range entries {
 			if e := &entries[j]; len(r.ConfigNames) == 0 || slices.Contains(r.ConfigNames, e.Name) {
-				row.Configs = append(row.Configs, configRow(e, req))
+				row.Configs = append(row.Configs, configRow(config.Kind(r.ResourceType), e, req))
 			}
 		}
 		resp.Resources = append(resp.Resources, row)
@@ -66,11 +66,14 @@ func checkKinds(req *kmsg.DescribeConfigsRequest) error {
 	return nil
 }
 
-func configRow(e *config.Entry, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
+func configRow(kind config.Kind, e *config.Entry, req *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
 	row := kmsg.NewDescribeConfigsResponseResourceConfig()
 	row.Name, row.Value, row.ReadOnly, row.IsSensitive = e.Name, e.Value, e.ReadOnly, e.Sensitive
 	row.Source, row.ConfigType = kmsg.ConfigSource(e.Source), kmsg.ConfigType(e.Type)
-	if req.IncludeDocumentation && e.Doc != "" {
+	switch {
+	case kind == config.KindLogger:
+		row.Documentation = new("") // as Kafka says it of every logger, not null
+	case req.IncludeDocumentation && e.Doc != "":
 		row.Documentation = &e.Doc
 	}
 	if !req.IncludeSynonyms {
