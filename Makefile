@@ -13,7 +13,7 @@ SEEDS    ?=
 GOFUMPT_VERSION := v0.12.0
 LINT_VERSION    := v2.15.0
 
-.PHONY: help build run check test race fuzz bench soak cross unit lint fmt clients tools clean
+.PHONY: help build run check test parity race fuzz bench soak cross unit lint fmt clients tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -36,8 +36,8 @@ lint: $(GOFUMPT) $(LINT)
 unit:
 	go test ./...
 
-check: lint unit ## the fast gate: format, lint, layout, unit tests
-	cd test && go vet ./...
+check: lint unit ## the fast gate: format, lint, layout, unit tests, Kafka's recorded answers
+	cd test && go vet ./... && go test ./parity
 
 race: ## all unit tests under the race detector
 	go test -race ./...
@@ -46,6 +46,11 @@ cross: ## build and vet for every platform
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
 	  echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/raftsman && \
 	  GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 go vet ./... || exit 1; done
+
+parity: ## ask Apache Kafka 4.4 all that test/parity asks, record its answers, write docs/compatibility.md, and show what changed
+	cd test && go test ./parity -count=1 -timeout 20m -record
+	git --no-pager diff --stat -- test/parity/testdata docs/compatibility.md
+	git --no-pager diff -- test/parity/testdata docs/compatibility.md
 
 clients: build ## install what the client tests need (released packages, nothing global but apt's when root)
 	test/setup

@@ -12,13 +12,14 @@ import (
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/condition"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 // body returns the bytes of the answer to a request.
 func (l *link) body(req kmsg.Request) []byte {
 	l.Helper()
-	l.send(req)
-	_, body, err := l.receive()
+	l.Send(req)
+	_, body, err := l.Receive()
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -40,20 +41,20 @@ func TestConditionsAreToldToWhoAsksAndNobodyElse(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.Start(t, brokertest.Dir(dir))
 	l := connect(t, b.Addr())
-	l.create("compacted", 2, "cleanup.policy", "compact")
-	l.create("plain", 1)
-	l.create("zest", 1, "cleanup.policy", "compact")
-	l.ask(produceRequest(9, -1, produceRow{"plain", [16]byte{}, 0, values(strings.Repeat("x", 1000))}))
-	l.ask(produceRequest(9, -1, produceRow{"compacted", [16]byte{}, 1, values("a")}, produceRow{"zest", [16]byte{}, 0, values("a")}))
+	l.Create("compacted", 2, "cleanup.policy", "compact")
+	l.Create("plain", 1)
+	l.Create("zest", 1, "cleanup.policy", "compact")
+	l.Ask(raw.Produce(9, -1, raw.ProduceRow{Topic: "plain", Records: raw.Values(strings.Repeat("x", 1000))}))
+	l.Ask(raw.Produce(9, -1, raw.ProduceRow{Topic: "compacted", Partition: 1, Records: raw.Values("a")}, raw.ProduceRow{Topic: "zest", Records: raw.Values("a")}))
 	for version := int16(2); version <= 5; version++ {
 		ask := func(tag uint32, content []byte) *kmsg.DescribeLogDirsRequest {
-			req := at(version, kmsg.NewPtrDescribeLogDirsRequest())
+			req := raw.At(version, kmsg.NewPtrDescribeLogDirsRequest())
 			if content != nil {
 				req.UnknownTags.Set(tag, content)
 			}
 			return req
 		}
-		told := l.ask(ask(condition.Tag, condition.Asks())).(*kmsg.DescribeLogDirsResponse)
+		told := l.Ask(ask(condition.Tag, condition.Asks())).(*kmsg.DescribeLogDirsResponse)
 		d, err := condition.ReadDirectory(tagsOf(&told.Dirs[0].UnknownTags))
 		if err != nil || d.ReserveBytes <= 0 || d.RefusesProduces {
 			t.Errorf("v%d: the directory has %+v, %v", version, d, err)
@@ -95,9 +96,9 @@ func TestConditionsAreToldToWhoAsksAndNobodyElse(t *testing.T) {
 	}
 	b = brokertest.Start(t, brokertest.Dir(dir))
 	l = connect(t, b.Addr())
-	req := at(5, kmsg.NewPtrDescribeLogDirsRequest())
+	req := raw.At(5, kmsg.NewPtrDescribeLogDirsRequest())
 	req.UnknownTags.Set(condition.Tag, condition.Asks())
-	rows := l.ask(req).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics
+	rows := l.Ask(req).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics
 	if len(rows) != 3 || len(rows[0].Partitions) != 2 || len(rows[2].Partitions) != 1 {
 		t.Fatalf("damaged partitions have no rows: %+v", rows)
 	}
@@ -107,7 +108,7 @@ func TestConditionsAreToldToWhoAsksAndNobodyElse(t *testing.T) {
 			t.Errorf("a damaged partition has %+v, %+v, %v", row, is, err)
 		}
 	}
-	untagged := l.ask(at(5, kmsg.NewPtrDescribeLogDirsRequest())).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics
+	untagged := l.Ask(raw.At(5, kmsg.NewPtrDescribeLogDirsRequest())).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics
 	if len(untagged) != 2 || len(untagged[0].Partitions) != 1 {
 		t.Errorf("who does not ask is told of logs that do not open: %+v", untagged)
 	}

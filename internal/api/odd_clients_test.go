@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 	"github.com/raftsman/raftsman/internal/record"
 )
 
@@ -24,31 +26,31 @@ var oddFrames = []struct {
 	frame    []byte
 	answered bool
 }{
-	{"Metadata v1, plain", frame(kmsg.Metadata, 1, 7, false, "\x00\x00\x00\x00"), true},
-	{"bytes after the body", frame(kmsg.Metadata, 1, 7, false, "\x00\x00\x00\x00more"), true},
-	{"bytes after a flexible body", frame(kmsg.Metadata, 12, 7, true, "\x01\x00\x00\x00more"), true},
-	{"a null list where there is none (v0)", frame(kmsg.Metadata, 0, 7, false, "\xff\xff\xff\xff"), false},
-	{"a list of -2 where null may be", frame(kmsg.Metadata, 1, 7, false, "\xff\xff\xff\xfe"), true},
-	{"a null name", frame(kmsg.Metadata, 1, 7, false, "\x00\x00\x00\x01\xff\xff"), false},
-	{"a null name, compact", frame(kmsg.Metadata, 9, 7, true, "\x02\x00\x00\x00\x00\x00\x00"), false},
-	{"a null group", frame(kmsg.Heartbeat, 0, 7, false, "\xff\xff\x00\x00\x00\x01\x00\x01m"), false},
-	{"null records' topics", frame(kmsg.Produce, 3, 7, false, "\xff\xff\x00\x01\x00\x00\x00\x00\xff\xff\xff\xff"), false},
-	{"null protocols", frame(kmsg.JoinGroup, 0, 7, false, "\x00\x01g\x00\x00\x27\x10\x00\x00\x00\x08consumer\xff\xff\xff\xff"), false},
-	{"a bool of 2", frame(kmsg.Metadata, 4, 7, false, "\x00\x00\x00\x00\x02"), true},
-	{"an unknown tag in the body", frame(kmsg.Metadata, 12, 7, true, "\x01\x00\x00\x01\x63\x02hi"), true},
-	{"a varint with zeros in front", frame(kmsg.Metadata, 12, 7, true, "\x81\x00\x00\x00\x00"), true},
+	{"Metadata v1, plain", raw.Frame(kmsg.Metadata, 1, 7, false, "\x00\x00\x00\x00"), true},
+	{"bytes after the body", raw.Frame(kmsg.Metadata, 1, 7, false, "\x00\x00\x00\x00more"), true},
+	{"bytes after a flexible body", raw.Frame(kmsg.Metadata, 12, 7, true, "\x01\x00\x00\x00more"), true},
+	{"a null list where there is none (v0)", raw.Frame(kmsg.Metadata, 0, 7, false, "\xff\xff\xff\xff"), false},
+	{"a list of -2 where null may be", raw.Frame(kmsg.Metadata, 1, 7, false, "\xff\xff\xff\xfe"), true},
+	{"a null name", raw.Frame(kmsg.Metadata, 1, 7, false, "\x00\x00\x00\x01\xff\xff"), false},
+	{"a null name, compact", raw.Frame(kmsg.Metadata, 9, 7, true, "\x02\x00\x00\x00\x00\x00\x00"), false},
+	{"a null group", raw.Frame(kmsg.Heartbeat, 0, 7, false, "\xff\xff\x00\x00\x00\x01\x00\x01m"), false},
+	{"null records' topics", raw.Frame(kmsg.Produce, 3, 7, false, "\xff\xff\x00\x01\x00\x00\x00\x00\xff\xff\xff\xff"), false},
+	{"null protocols", raw.Frame(kmsg.JoinGroup, 0, 7, false, "\x00\x01g\x00\x00\x27\x10\x00\x00\x00\x08consumer\xff\xff\xff\xff"), false},
+	{"a bool of 2", raw.Frame(kmsg.Metadata, 4, 7, false, "\x00\x00\x00\x00\x02"), true},
+	{"an unknown tag in the body", raw.Frame(kmsg.Metadata, 12, 7, true, "\x01\x00\x00\x01\x63\x02hi"), true},
+	{"a varint with zeros in front", raw.Frame(kmsg.Metadata, 12, 7, true, "\x81\x00\x00\x00\x00"), true},
 	{"an unknown tag in the header", tagged("\x01\x63\x02hi"), true},
 	{"a header with a thousand tags", tagged("\xe8\x07" + manyTags(1000)), true},
 	{"no client id", clientID("\xff\xff"), true},
 	{"an empty client id", clientID("\x00\x00"), true},
 	{"a client id of 30,000 bytes", clientID("\x75\x30" + strings.Repeat("c", 30000)), true},
 	{"a client id that is no UTF-8", clientID("\x00\x02\xff\xfe"), true},
-	{"a topic's name that is no UTF-8", frame(kmsg.Metadata, 4, 7, false, "\x00\x00\x00\x01\x00\x02\xff\xfe\x00"), true},
-	{"a name of 32,767 bytes, compact", frame(kmsg.Metadata, 12, 7, true, "\x02"+strings.Repeat("\x00", 16)+"\x80\x80\x02"+strings.Repeat("n", 32767)+"\x00\x00\x00\x00"), true},
-	{"a name of 32,768 bytes, compact", frame(kmsg.Metadata, 12, 7, true, "\x02"+strings.Repeat("\x00", 16)+"\x81\x80\x02"+strings.Repeat("n", 32768)+"\x00\x00\x00\x00"), false},
-	{"a group of 32,768 bytes, compact", frame(kmsg.Heartbeat, 4, 7, true, "\x81\x80\x02"+strings.Repeat("g", 32768)+"\x00\x00\x00\x01\x02m\x00\x00"), false},
-	{"a topic to produce to of 32,768 bytes, compact", frame(kmsg.Produce, 9, 7, true, "\x00\x00\x01\x00\x00\x00\x00\x02\x81\x80\x02"+strings.Repeat("g", 32768)+"\x01\x00\x00"), false},
-	{"a name with a zero byte", frame(kmsg.Metadata, 4, 7, false, "\x00\x00\x00\x01\x00\x03a\x00b\x00"), true},
+	{"a topic's name that is no UTF-8", raw.Frame(kmsg.Metadata, 4, 7, false, "\x00\x00\x00\x01\x00\x02\xff\xfe\x00"), true},
+	{"a name of 32,767 bytes, compact", raw.Frame(kmsg.Metadata, 12, 7, true, "\x02"+strings.Repeat("\x00", 16)+"\x80\x80\x02"+strings.Repeat("n", 32767)+"\x00\x00\x00\x00"), true},
+	{"a name of 32,768 bytes, compact", raw.Frame(kmsg.Metadata, 12, 7, true, "\x02"+strings.Repeat("\x00", 16)+"\x81\x80\x02"+strings.Repeat("n", 32768)+"\x00\x00\x00\x00"), false},
+	{"a group of 32,768 bytes, compact", raw.Frame(kmsg.Heartbeat, 4, 7, true, "\x81\x80\x02"+strings.Repeat("g", 32768)+"\x00\x00\x00\x01\x02m\x00\x00"), false},
+	{"a topic to produce to of 32,768 bytes, compact", raw.Frame(kmsg.Produce, 9, 7, true, "\x00\x00\x01\x00\x00\x00\x00\x02\x81\x80\x02"+strings.Repeat("g", 32768)+"\x01\x00\x00"), false},
+	{"a name with a zero byte", raw.Frame(kmsg.Metadata, 4, 7, false, "\x00\x00\x00\x01\x00\x03a\x00b\x00"), true},
 }
 
 // tagged is a Metadata v12 of no topics with tags in its header.
@@ -78,17 +80,19 @@ func manyTags(n int) string {
 	return string(b)
 }
 
-// TestOddFramesAreTakenAsKafkaDoes asks a Kafka too when -record-surface names one.
+var oddKafka = flag.String("odd-kafka", "", "address of an Apache Kafka 4.4 to send the odd frames to as well")
+
+// TestOddFramesAreTakenAsKafkaDoes asks a Kafka too when -odd-kafka names one.
 func TestOddFramesAreTakenAsKafkaDoes(t *testing.T) {
 	addresses := []string{brokertest.Start(t).Addr()}
-	if *recordSurface != "" {
-		addresses = append(addresses, *recordSurface)
+	if *oddKafka != "" {
+		addresses = append(addresses, *oddKafka)
 	}
 	for i, address := range addresses {
 		for _, f := range oddFrames {
 			l := connect(t, address)
-			l.sendBytes(f.frame)
-			correlation, _, err := l.receive()
+			l.SendBytes(f.frame)
+			correlation, _, err := l.Receive()
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("broker %d, %s: no answer", i, f.name)
 				continue
@@ -97,9 +101,9 @@ func TestOddFramesAreTakenAsKafkaDoes(t *testing.T) {
 				t.Errorf("broker %d, %s: answered %v (id %d, %v), want %v", i, f.name, answered, correlation, err, f.answered)
 			}
 			if f.answered && err == nil {
-				l.topicsOf(12) // the connection is as good as before
+				l.TopicsOf(12) // the connection is as good as before
 			}
-			l.conn.Close()
+			l.Net.Close()
 		}
 	}
 }
@@ -108,13 +112,13 @@ func TestOddFramesAreTakenAsKafkaDoes(t *testing.T) {
 func TestBytesComeOneByOneAndAllAtOnce(t *testing.T) {
 	b := brokertest.Start(t)
 	slow, fast := connect(t, b.Addr()), connect(t, b.Addr())
-	slow.create("t", 1)
-	req := produceRequest(9, -1, produceRow{"t", [16]byte{}, 0, values("x")})
+	slow.Create("t", 1)
+	req := raw.Produce(9, -1, raw.ProduceRow{Topic: "t", Records: raw.Values("x")})
 	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID("slow")).AppendRequest(nil, req, 9)
 	for i := range f {
-		slow.sendBytes(f[i : i+1])
+		slow.SendBytes(f[i : i+1])
 	}
-	if p := slow.answer(req, 9).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || p.BaseOffset != 0 {
+	if p := slow.Answer(req, 9).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || p.BaseOffset != 0 {
 		t.Errorf("a byte at a time: %+v", p)
 	}
 	var all []byte
@@ -122,9 +126,9 @@ func TestBytesComeOneByOneAndAllAtOnce(t *testing.T) {
 	for i := range int32(count) {
 		all = append(all, kmsg.NewRequestFormatter().AppendRequest(nil, req, i)...)
 	}
-	go func() { fast.sendBytes(all) }()
+	go func() { fast.SendBytes(all) }()
 	for i := range int32(count) {
-		if p := fast.answer(req, i).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || p.BaseOffset != int64(i)+1 {
+		if p := fast.Answer(req, i).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 0 || p.BaseOffset != int64(i)+1 {
 			t.Fatalf("request %d of %d in one piece: %+v", i, count, p)
 		}
 	}
@@ -134,34 +138,34 @@ func TestBytesComeOneByOneAndAllAtOnce(t *testing.T) {
 func TestTheOldestVersionsMakeAClient(t *testing.T) {
 	b := brokertest.Start(t)
 	l := connect(t, b.Addr())
-	code(t, "create", l.ask(createRequest(2, newTopic("t", 1, 1))).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode, kafka.None)
-	if m := l.ask(metadataRequest(0, []string{"t"})).(*kmsg.MetadataResponse); len(m.Brokers) != 1 || m.Topics[0].Partitions[0].Leader != m.Brokers[0].NodeID {
+	code(t, "create", l.Ask(raw.CreateTopics(2, raw.NewTopic("t", 1, 1))).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode, kafka.None)
+	if m := l.Ask(raw.Metadata(0, []string{"t"})).(*kmsg.MetadataResponse); len(m.Brokers) != 1 || m.Topics[0].Partitions[0].Leader != m.Brokers[0].NodeID {
 		t.Errorf("metadata: %+v", m)
 	}
-	code(t, "produce", l.produce(3, "t", values("a", "b")).ErrorCode, kafka.None)
-	find := at(0, kmsg.NewPtrFindCoordinatorRequest())
+	code(t, "produce", l.produce(3, "t", raw.Values("a", "b")).ErrorCode, kafka.None)
+	find := raw.At(0, kmsg.NewPtrFindCoordinatorRequest())
 	find.CoordinatorKey = "old"
-	until(l, find, "a coordinator", found)
+	raw.Until(l.Conn, find, "a coordinator", raw.Found)
 	l.coordinator("old") // which may still load
 	joined := l.join(0, "old", nil)
 	l.assign(0, "old", joined)
-	code(t, "heartbeat", l.ask(heartbeatRequest(0, "old", joined.MemberID, joined.Generation)).(*kmsg.HeartbeatResponse).ErrorCode, kafka.None)
-	first := l.ask(listRequest(1, listRow{"t", 0, -2})).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset
-	read := l.ask(fetchRequest(4, fetchRow{"t", [16]byte{}, 0, first})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+	code(t, "heartbeat", l.Ask(raw.Heartbeat(0, "old", joined.MemberID, joined.Generation)).(*kmsg.HeartbeatResponse).ErrorCode, kafka.None)
+	first := l.Ask(raw.ListOffsets(1, raw.ListRow{Topic: "t", Timestamp: -2})).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset
+	read := l.Ask(raw.Fetch(4, raw.FetchRow{Topic: "t", Offset: first})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 	if b := whole(t, read.RecordBatches); len(b) != 1 || b[0].Count() != 2 {
 		t.Errorf("fetch: %d batches", len(b))
 	}
-	commit := commitRequest(2, "old", joined.MemberID, joined.Generation, commitRow{"t", [16]byte{}, 0, 2})
+	commit := raw.Commit(2, "old", joined.MemberID, joined.Generation, raw.CommitRow{Topic: "t", Offset: 2})
 	commit.RetentionTimeMillis = 86_400_000
-	code(t, "commit", l.ask(commit).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode, kafka.None)
-	got := l.ask(offsetsRequest(1, "old", []commitRow{{"t", [16]byte{}, 0, 0}})).(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0]
+	code(t, "commit", l.Ask(commit).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode, kafka.None)
+	got := l.Ask(raw.Offsets(1, "old", []raw.CommitRow{{Topic: "t"}})).(*kmsg.OffsetFetchResponse).Topics[0].Partitions[0]
 	if got.ErrorCode != 0 || got.Offset != 2 || got.Metadata == nil {
 		t.Errorf("committed: %+v", got)
 	}
-	code(t, "leave", l.ask(leaveRequest(0, "old", joined.MemberID)).(*kmsg.LeaveGroupResponse).ErrorCode, kafka.None)
-	gone := at(1, kmsg.NewPtrDeleteTopicsRequest())
+	code(t, "leave", l.Ask(raw.Leave(0, "old", joined.MemberID)).(*kmsg.LeaveGroupResponse).ErrorCode, kafka.None)
+	gone := raw.At(1, kmsg.NewPtrDeleteTopicsRequest())
 	gone.TopicNames = []string{"t"}
-	code(t, "delete", l.ask(gone).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kafka.None)
+	code(t, "delete", l.Ask(gone).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kafka.None)
 }
 
 // Lists of thousands are as honest as lists of one.
@@ -173,9 +177,9 @@ func TestLongListsAreAnsweredWhole(t *testing.T) {
 	var topics []kmsg.CreateTopicsRequestTopic
 	for i := range many / 10 {
 		names = append(names, fmt.Sprintf("topic-%04d", i))
-		topics = append(topics, newTopic(names[i], 10, 1))
+		topics = append(topics, raw.NewTopic(names[i], 10, 1))
 	}
-	for _, row := range l.ask(createRequest(7, topics...)).(*kmsg.CreateTopicsResponse).Topics {
+	for _, row := range l.Ask(raw.CreateTopics(7, topics...)).(*kmsg.CreateTopicsResponse).Topics {
 		code(t, row.Topic, row.ErrorCode, kafka.None)
 	}
 	for _, version := range []int16{0, 1, 9, 12, 13} {
@@ -186,7 +190,7 @@ func TestLongListsAreAnsweredWhole(t *testing.T) {
 		if version == 13 {
 			asked = names
 		}
-		rows := l.ask(metadataRequest(version, asked)).(*kmsg.MetadataResponse).Topics
+		rows := l.Ask(raw.Metadata(version, asked)).(*kmsg.MetadataResponse).Topics
 		good, partitions := 0, 0
 		for _, row := range rows {
 			if row.ErrorCode == 0 {
@@ -197,20 +201,20 @@ func TestLongListsAreAnsweredWhole(t *testing.T) {
 			t.Errorf("Metadata v%d of %d names: %d rows, %d good, %d partitions", version, len(asked), len(rows), good, partitions)
 		}
 	}
-	var produces []produceRow
-	var fetches []fetchRow
-	var lists []listRow
-	var commits []commitRow
+	var produces []raw.ProduceRow
+	var fetches []raw.FetchRow
+	var lists []raw.ListRow
+	var commits []raw.CommitRow
 	for _, name := range names {
 		for p := range int32(10) {
-			produces = append(produces, produceRow{name, [16]byte{}, p, values("x")})
-			fetches = append(fetches, fetchRow{name, [16]byte{}, p, 0})
-			lists = append(lists, listRow{name, p, -1})
-			commits = append(commits, commitRow{name, [16]byte{}, p, int64(p)})
+			produces = append(produces, raw.ProduceRow{Topic: name, Partition: p, Records: raw.Values("x")})
+			fetches = append(fetches, raw.FetchRow{Topic: name, Partition: p})
+			lists = append(lists, raw.ListRow{Topic: name, Partition: p, Timestamp: -1})
+			commits = append(commits, raw.CommitRow{Topic: name, Partition: p, Offset: int64(p)})
 		}
 	}
 	count := 0
-	for _, topic := range l.ask(produceRequest(9, -1, produces...)).(*kmsg.ProduceResponse).Topics {
+	for _, topic := range l.Ask(raw.Produce(9, -1, produces...)).(*kmsg.ProduceResponse).Topics {
 		for _, p := range topic.Partitions {
 			if code(t, "produce", p.ErrorCode, kafka.None); p.BaseOffset == 0 {
 				count++
@@ -222,22 +226,22 @@ func TestLongListsAreAnsweredWhole(t *testing.T) {
 	}
 	read := 0
 	for rounds := 0; read < many; rounds++ { // an answer has the records of some, and a row for each
-		fetch := fetchRequest(12, fetches...)
+		fetch := raw.Fetch(12, fetches...)
 		fetch.MaxBytes = 10 << 20
-		rows := rowsOf(l.ask(fetch))
+		rows := rowsOf(l.Ask(fetch))
 		if len(rows) != len(fetches) || rounds == many/1000 {
 			t.Fatalf("%d rows for %d partitions; %d were read in %d fetches, want %d", len(rows), len(fetches), read, rounds, many)
 		}
-		var left []fetchRow
+		var left []raw.FetchRow
 		for _, f := range fetches {
-			if rows[fmt.Sprint(f.topic, "-", f.partition)] == 0 {
+			if rows[fmt.Sprint(f.Topic, "-", f.Partition)] == 0 {
 				left = append(left, f)
 			}
 		}
 		read, fetches = read+len(fetches)-len(left), left
 	}
 	count = 0
-	for _, topic := range l.ask(listRequest(7, lists...)).(*kmsg.ListOffsetsResponse).Topics {
+	for _, topic := range l.Ask(raw.ListOffsets(7, lists...)).(*kmsg.ListOffsetsResponse).Topics {
 		for _, p := range topic.Partitions {
 			count += int(p.Offset)
 		}
@@ -246,28 +250,28 @@ func TestLongListsAreAnsweredWhole(t *testing.T) {
 		t.Errorf("ends add up to %d, want %d", count, many)
 	}
 	l.coordinator("many")
-	for _, topic := range l.ask(commitRequest(8, "many", "", -1, commits...)).(*kmsg.OffsetCommitResponse).Topics {
+	for _, topic := range l.Ask(raw.Commit(8, "many", "", -1, commits...)).(*kmsg.OffsetCommitResponse).Topics {
 		for _, p := range topic.Partitions {
 			code(t, "commit", p.ErrorCode, kafka.None)
 		}
 	}
 	count = 0
-	for _, topic := range l.ask(offsetsRequest(8, "many", nil)).(*kmsg.OffsetFetchResponse).Groups[0].Topics {
+	for _, topic := range l.Ask(raw.Offsets(8, "many", nil)).(*kmsg.OffsetFetchResponse).Groups[0].Topics {
 		count += len(topic.Partitions)
 	}
 	if count != many {
 		t.Errorf("%d offsets come back, want %d", count, many)
 	}
-	unknown := at(5, kmsg.NewPtrDescribeGroupsRequest())
+	unknown := raw.At(5, kmsg.NewPtrDescribeGroupsRequest())
 	for i := range many {
 		unknown.Groups = append(unknown.Groups, fmt.Sprint("group ", i))
 	}
-	if n := len(l.ask(unknown).(*kmsg.DescribeGroupsResponse).Groups); n != many {
+	if n := len(l.Ask(unknown).(*kmsg.DescribeGroupsResponse).Groups); n != many {
 		t.Errorf("%d groups are described, want %d", n, many)
 	}
-	gone := at(5, kmsg.NewPtrDeleteTopicsRequest())
+	gone := raw.At(5, kmsg.NewPtrDeleteTopicsRequest())
 	gone.TopicNames = names
-	for _, row := range l.ask(gone).(*kmsg.DeleteTopicsResponse).Topics {
+	for _, row := range l.Ask(gone).(*kmsg.DeleteTopicsResponse).Topics {
 		code(t, "delete "+deref(row.Topic), row.ErrorCode, kafka.None)
 	}
 }
@@ -277,23 +281,23 @@ func TestGroupsOfAnyName(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.Start(t, brokertest.Dir(dir))
 	l := connect(t, b.Addr())
-	l.create("r", 1)
+	l.Create("r", 1)
 	l.coordinator("g")
 	names := []string{"grüppe ☃", "日本語", "🦀🦀", " ", "a/b\\c", "../..", "\x00", "e\u0301", "é", strings.Repeat("g", 32767)}
 	for i, name := range names {
 		for version := int16(2); version <= 9; version++ {
-			row := l.ask(commitRequest(version, name, "", -1, commitRow{"r", [16]byte{}, 0, int64(i)})).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0]
+			row := l.Ask(raw.Commit(version, name, "", -1, raw.CommitRow{Topic: "r", Offset: int64(i)})).(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0]
 			code(t, fmt.Sprintf("commit v%d to %.20q", version, name), row.ErrorCode, kafka.None)
 		}
 		joined := l.join(7, name, new(name))
-		sync := syncRequest(5, name, joined.MemberID, joined.Generation, joined.MemberID)
+		sync := raw.Sync(5, name, joined.MemberID, joined.Generation, joined.MemberID)
 		sync.InstanceID = new(name)
-		code(t, fmt.Sprintf("sync %.20q", name), l.ask(sync).(*kmsg.SyncGroupResponse).ErrorCode, kafka.None)
+		code(t, fmt.Sprintf("sync %.20q", name), l.Ask(sync).(*kmsg.SyncGroupResponse).ErrorCode, kafka.None)
 	}
 	check := func() {
 		t.Helper()
 		var listed []string
-		for _, g := range l.ask(at(5, kmsg.NewPtrListGroupsRequest())).(*kmsg.ListGroupsResponse).Groups {
+		for _, g := range l.Ask(raw.At(5, kmsg.NewPtrListGroupsRequest())).(*kmsg.ListGroupsResponse).Groups {
 			listed = append(listed, g.Group)
 		}
 		slices.Sort(listed)
@@ -304,7 +308,7 @@ func TestGroupsOfAnyName(t *testing.T) {
 			if got := l.committed(name, "r", 0); got != int64(i) {
 				t.Errorf("%.20q has committed %d, want %d", name, got, i)
 			}
-			g := l.ask(describeGroups(6, name)).(*kmsg.DescribeGroupsResponse).Groups[0]
+			g := l.Ask(raw.DescribeGroups(6, name)).(*kmsg.DescribeGroupsResponse).Groups[0]
 			if g.ErrorCode != 0 || g.State != "Stable" || len(g.Members) != 1 || deref(g.Members[0].InstanceID) != name {
 				t.Errorf("%.20q: %v, %s, %d members", name, kafka.Error(g.ErrorCode), g.State, len(g.Members))
 			}
@@ -320,13 +324,13 @@ func TestGroupsOfAnyName(t *testing.T) {
 // Null records are bytes that are not there: refused, and never left without an answer.
 func TestNullRecordsAreRefused(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	id := l.create("t", 1)
+	id := l.Create("t", 1)
 	for version := int16(3); version <= 13; version++ {
-		row := produceRow{"t", [16]byte{}, 0, nil}
+		row := raw.ProduceRow{Topic: "t"}
 		if version >= 13 {
-			row.topic, row.id = "", id
+			row.Topic, row.ID = "", id
 		}
-		resp, err := l.tryAsk(produceRequest(version, -1, row))
+		resp, err := l.TryAsk(raw.Produce(version, -1, row))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatalf("v%d: no answer", version)
 		}
@@ -339,23 +343,23 @@ func TestNullRecordsAreRefused(t *testing.T) {
 // A session of fetches that names a partition twice, drops what it does not have and asks for what it has, stays a session.
 func TestSessionsOfConfusedClients(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 2)
+	l.Create("t", 2)
 	for p := range int32(2) {
-		l.ask(produceRequest(9, -1, produceRow{"t", [16]byte{}, p, values("x")}))
+		l.Ask(raw.Produce(9, -1, raw.ProduceRow{Topic: "t", Partition: p, Records: raw.Values("x")}))
 	}
-	open := fetchRequest(12, fetchRow{"t", [16]byte{}, 0, 0}, fetchRow{"t", [16]byte{}, 0, 1}, fetchRow{"t", [16]byte{}, 1, 0}, fetchRow{"nope", [16]byte{}, 0, 0})
+	open := raw.Fetch(12, raw.FetchRow{Topic: "t"}, raw.FetchRow{Topic: "t", Offset: 1}, raw.FetchRow{Topic: "t", Partition: 1}, raw.FetchRow{Topic: "nope"})
 	open.SessionEpoch = 0
-	first := l.ask(open).(*kmsg.FetchResponse)
+	first := l.Ask(open).(*kmsg.FetchResponse)
 	if first.SessionID == 0 || first.ErrorCode != 0 {
 		t.Fatalf("opened: %+v", first)
 	}
 	for epoch := int32(1); epoch < 20; epoch++ {
-		next := fetchRequest(12, fetchRow{"t", [16]byte{}, epoch % 2, int64(epoch % 3)}, fetchRow{"t", [16]byte{}, epoch % 2, 0})
+		next := raw.Fetch(12, raw.FetchRow{Topic: "t", Partition: epoch % 2, Offset: int64(epoch % 3)}, raw.FetchRow{Topic: "t", Partition: epoch % 2})
 		next.SessionID, next.SessionEpoch = first.SessionID, epoch
 		forget := kmsg.NewFetchRequestForgottenTopic()
 		forget.Topic, forget.Partitions = []string{"t", "nope", "never"}[epoch%3], []int32{0, 0, 7}
 		next.ForgottenTopics = append(next.ForgottenTopics, forget)
-		got := l.ask(next).(*kmsg.FetchResponse)
+		got := l.Ask(next).(*kmsg.FetchResponse)
 		if got.ErrorCode != 0 || got.SessionID != first.SessionID {
 			t.Fatalf("epoch %d: %v, session %d, was %d", epoch, kafka.Error(got.ErrorCode), got.SessionID, first.SessionID)
 		}
@@ -372,7 +376,7 @@ func TestSessionsOfConfusedClients(t *testing.T) {
 // Sixty clients with their own idea of everything at once do not disturb each other.
 func TestManyClientsOfEveryVersion(t *testing.T) {
 	b := brokertest.Start(t)
-	connect(t, b.Addr()).create("t", 4)
+	connect(t, b.Addr()).Create("t", 4)
 	done := make(chan struct{})
 	const clients = 60
 	for i := range clients {
@@ -381,11 +385,11 @@ func TestManyClientsOfEveryVersion(t *testing.T) {
 			l := connect(t, b.Addr())
 			for round := range 10 {
 				for _, k := range []kmsg.Key{kmsg.Metadata, kmsg.Produce, kmsg.Fetch, kmsg.ListOffsets, kmsg.DescribeConfigs, kmsg.ListGroups} {
-					versions := versionsOf(k)
-					req := oddRequest(k, versions[(i+round)%len(versions)], single)
-					l.send(req)
-					if got, _, err := l.receive(); err != nil || got != l.last {
-						t.Errorf("client %d: %s: id %d, %v; want id %d", i, describeRequest(req), got, err, l.last)
+					versions := raw.VersionsOf(k)
+					req := raw.Odd(k, versions[(i+round)%len(versions)], raw.Single)
+					l.Send(req)
+					if got, _, err := l.Receive(); err != nil || got != l.Last {
+						t.Errorf("client %d: %s: id %d, %v; want id %d", i, raw.Describe(req), got, err, l.Last)
 						return
 					}
 				}
@@ -403,35 +407,35 @@ func TestTheLongestStrings(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.Start(t, brokertest.Dir(dir))
 	l := connect(t, b.Addr())
-	l.create("r", 1)
+	l.Create("r", 1)
 	l.coordinator("g")
 	answered := 0
-	for _, k := range kafkaKeys {
-		if k.comes != "" {
+	for _, k := range raw.Keys {
+		if k.Comes != "" {
 			continue
 		}
-		for _, version := range versionsOf(k.key) {
+		for _, version := range raw.VersionsOf(k.Key) {
 			for _, refine := range []func(kmsg.Request){func(kmsg.Request) {}, sensible} {
-				req := oddRequest(k.key, version, longest)
+				req := raw.Odd(k.Key, version, raw.Longest)
 				refine(req)
-				l.last++
-				l.sendBytes(kmsg.NewRequestFormatter(kmsg.FormatterClientID(longestString)).AppendRequest(nil, req, l.last))
-				_, body, err := l.receive()
+				l.Last++
+				l.SendBytes(kmsg.NewRequestFormatter(kmsg.FormatterClientID(raw.LongestString)).AppendRequest(nil, req, l.Last))
+				_, body, err := l.Receive()
 				if errors.Is(err, os.ErrDeadlineExceeded) {
-					t.Fatalf("%s: no answer", describeRequest(req))
+					t.Fatalf("%s: no answer", raw.Describe(req))
 				}
 				if err != nil {
-					l.conn.Close()
-					l.dial()
+					l.Net.Close()
+					l.Redial()
 					continue
 				}
 				answered++
-				resp, err := decodeAnswer(req, body)
+				resp, err := raw.Decode(req, body)
 				if err != nil {
 					t.Errorf("%v", err)
 					continue
 				}
-				checkLengths(t, describeRequest(req), reflect.ValueOf(resp).Elem())
+				checkLengths(t, raw.Describe(req), reflect.ValueOf(resp).Elem())
 			}
 		}
 	}
@@ -440,15 +444,15 @@ func TestTheLongestStrings(t *testing.T) {
 	}
 	b.Close()
 	l = connect(t, brokertest.Start(t, brokertest.Dir(dir)).Addr())
-	l.topicsOf(12, "r")
-	until(l, at(5, kmsg.NewPtrListGroupsRequest()), "the groups", func(r *kmsg.ListGroupsResponse) bool { return r.ErrorCode == 0 })
+	l.TopicsOf(12, "r")
+	raw.Until(l.Conn, raw.At(5, kmsg.NewPtrListGroupsRequest()), "the groups", func(r *kmsg.ListGroupsResponse) bool { return r.ErrorCode == 0 })
 }
 
 // sensible makes a request of longest strings one that goes further than its first check.
 func sensible(req kmsg.Request) {
 	switch req := req.(type) {
 	case *kmsg.JoinGroupRequest:
-		req.Group = longestString[:math.MaxInt16-4] + fmt.Sprint("-v", req.Version)
+		req.Group = raw.LongestString[:math.MaxInt16-4] + fmt.Sprint("-v", req.Version)
 		req.SessionTimeoutMillis, req.RebalanceTimeoutMillis, req.MemberID = 300_000, 300_000, ""
 	case *kmsg.OffsetCommitRequest:
 		req.MemberID, req.InstanceID, req.Generation = "", nil, -1
@@ -459,7 +463,7 @@ func sensible(req kmsg.Request) {
 	case *kmsg.ProduceRequest:
 		req.Topics[0].Topic = "r"
 		b := record.Builder{Producer: &record.Producer{ID: 5}, Transactional: true}
-		b.Add(nil, []byte("v"), nil, longAgoMs)
+		b.Add(nil, []byte("v"), nil, raw.LongAgoMs)
 		req.Topics[0].Partitions[0].Records = b.Build()
 	case *kmsg.DescribeConfigsRequest:
 		req.Resources[0].ResourceType = 32 // a group

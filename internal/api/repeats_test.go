@@ -7,6 +7,7 @@ import (
 
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 // TestANameThatIsRepeatedWithoutEnd: of requests whose answer is many times as long, a hundred repetitions are answered, and the others
@@ -14,8 +15,8 @@ import (
 func TestANameThatIsRepeatedWithoutEnd(t *testing.T) {
 	const times, answered = 5000, 101
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1)
-	l.produce(9, "t", values("a"))
+	l.Create("t", 1)
+	l.produce(9, "t", raw.Values("a"))
 	l.coordinator("g")
 
 	codes := map[string][]kafka.Error{}
@@ -34,19 +35,19 @@ func TestANameThatIsRepeatedWithoutEnd(t *testing.T) {
 		groups.Groups = append(groups.Groups, "g")
 		offsets.Groups = append(offsets.Groups, kmsg.OffsetFetchRequestGroup{Group: "g"})
 	}
-	for _, r := range l.ask(configs).(*kmsg.DescribeConfigsResponse).Resources {
+	for _, r := range l.Ask(configs).(*kmsg.DescribeConfigsResponse).Resources {
 		add("DescribeConfigs", r.ErrorCode)
 		if (r.ErrorCode == 0) != (len(r.Configs) > 0) {
 			t.Errorf("%d settings beside error %d", len(r.Configs), r.ErrorCode)
 		}
 	}
-	for _, g := range l.ask(groups).(*kmsg.DescribeGroupsResponse).Groups {
+	for _, g := range l.Ask(groups).(*kmsg.DescribeGroupsResponse).Groups {
 		add("DescribeGroups", g.ErrorCode)
 	}
-	for _, p := range l.ask(producers).(*kmsg.DescribeProducersResponse).Topics[0].Partitions {
+	for _, p := range l.Ask(producers).(*kmsg.DescribeProducersResponse).Topics[0].Partitions {
 		add("DescribeProducers", p.ErrorCode)
 	}
-	for _, g := range l.ask(offsets).(*kmsg.OffsetFetchResponse).Groups {
+	for _, g := range l.Ask(offsets).(*kmsg.OffsetFetchResponse).Groups {
 		add("OffsetFetch", g.ErrorCode)
 	}
 	for name, of := range codes {
@@ -66,7 +67,7 @@ func TestANameThatIsRepeatedWithoutEnd(t *testing.T) {
 		offsets.Version, offsets.Group = version, "g"
 		offsets.Topics = []kmsg.OffsetFetchRequestTopic{{Topic: "t", Partitions: make([]int32, times)}}
 		offsets.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "g", Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "t", Partitions: make([]int32, times)}}}}
-		resp := l.ask(offsets).(*kmsg.OffsetFetchResponse)
+		resp := l.Ask(offsets).(*kmsg.OffsetFetchResponse)
 		code := kafka.Error(resp.ErrorCode)
 		switch version {
 		case 1:

@@ -21,6 +21,7 @@ import (
 	"github.com/raftsman/raftsman/broker"
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/record/compress"
 )
@@ -69,7 +70,7 @@ func startLogged(t *testing.T) (address string, log *journal) {
 }
 
 func apiVersions(version int16) *kmsg.ApiVersionsRequest {
-	req := at(version, kmsg.NewPtrApiVersionsRequest())
+	req := raw.At(version, kmsg.NewPtrApiVersionsRequest())
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "my-client", "1.0"
 	return req
 }
@@ -90,13 +91,13 @@ func client(t *testing.T, b *brokertest.Broker, opts ...kgo.Opt) *kgo.Client {
 func TestRule01ApiVersionsUnknownVersion(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for _, version := range []int16{99, 32767, -1} {
-		l.sendBytes(frame(kmsg.ApiVersions, version, 5, true, "\x0amy-client\x041.0\x00"))
-		correlation, body, err := l.receive()
+		l.SendBytes(raw.Frame(kmsg.ApiVersions, version, 5, true, "\x0amy-client\x041.0\x00"))
+		correlation, body, err := l.Receive()
 		const want = "\x00\x23\x00\x00\x00\x01\x00\x12\x00\x00\x00\x05"
 		if err != nil || correlation != 5 || string(body) != want {
 			t.Fatalf("v%d: %d, %x, %v; want 5, %x", version, correlation, body, err, want)
 		}
-		if resp := l.ask(apiVersions(3)).(*kmsg.ApiVersionsResponse); resp.ErrorCode != 0 || len(resp.ApiKeys) < 20 {
+		if resp := l.Ask(apiVersions(3)).(*kmsg.ApiVersionsResponse); resp.ErrorCode != 0 || len(resp.ApiKeys) < 20 {
 			t.Errorf("v3 after v%d: error %d, %d keys", version, resp.ErrorCode, len(resp.ApiKeys))
 		}
 	}
@@ -106,8 +107,8 @@ func TestRule01ApiVersionsUnknownVersion(t *testing.T) {
 func TestRule02ApiVersionsNeverCloses(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for i := range int32(20) {
-		l.sendBytes(frame(kmsg.ApiVersions, 6, i, true, "\x00"))
-		correlation, body, err := l.receive()
+		l.SendBytes(raw.Frame(kmsg.ApiVersions, 6, i, true, "\x00"))
+		correlation, body, err := l.Receive()
 		if err != nil || correlation != i || len(body) != 12 || body[7] != 18 || body[11] != 5 {
 			t.Fatalf("round %d: %d, %x, %v", i, correlation, body, err)
 		}
@@ -118,27 +119,27 @@ func TestRule02ApiVersionsNeverCloses(t *testing.T) {
 func TestRule03ResponseHeaders(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for version := range int16(6) {
-		l.send(apiVersions(version))
-		_, body, err := l.receive()
+		l.Send(apiVersions(version))
+		_, body, err := l.Receive()
 		if err != nil || binary.BigEndian.Uint16(body) != 0 || body[2] != 0 && version < 3 {
-			t.Errorf("ApiVersions v%d: %x, %v; want the error code at once", version, head(body), err)
+			t.Errorf("ApiVersions v%d: %x, %v; want the error code at once", version, raw.Head(body), err)
 		}
-		if count := int(body[2]) - 1; version >= 3 && count != len(l.ask(apiVersions(0)).(*kmsg.ApiVersionsResponse).ApiKeys) {
+		if count := int(body[2]) - 1; version >= 3 && count != len(l.Ask(apiVersions(0)).(*kmsg.ApiVersionsResponse).ApiKeys) {
 			t.Errorf("ApiVersions v%d: %d keys after the error code", version, count)
 		}
 	}
-	for _, k := range kafkaKeys {
-		if k.comes != "" || k.key == kmsg.ApiVersions {
+	for _, k := range raw.Keys {
+		if k.Comes != "" || k.Key == kmsg.ApiVersions {
 			continue
 		}
-		req := oddRequest(k.key, k.max, bare)
+		req := raw.Odd(k.Key, k.Max, raw.Bare)
 		if !req.IsFlexible() {
 			continue
 		}
-		l.send(req)
-		_, body, err := l.receive()
+		l.Send(req)
+		_, body, err := l.Receive()
 		if err != nil || len(body) == 0 || body[0] != 0 {
-			t.Errorf("%s: %x, %v; want a header with an empty list of tags", describeRequest(req), head(body), err)
+			t.Errorf("%s: %x, %v; want a header with an empty list of tags", raw.Describe(req), raw.Head(body), err)
 		}
 	}
 }
@@ -149,7 +150,7 @@ func TestRule04ClientSoftwareNames(t *testing.T) {
 		for name, want := range map[string]kafka.Error{"my client": kafka.InvalidRequest, "my-client": kafka.None, "": kafka.InvalidRequest, "a_b": kafka.InvalidRequest} {
 			req := apiVersions(version)
 			req.ClientSoftwareName = name
-			code(t, name, l.ask(req).(*kmsg.ApiVersionsResponse).ErrorCode, want)
+			code(t, name, l.Ask(req).(*kmsg.ApiVersionsResponse).ErrorCode, want)
 		}
 	}
 }
@@ -158,24 +159,24 @@ func TestRule04ClientSoftwareNames(t *testing.T) {
 func TestRule05ProduceFromZero(t *testing.T) {
 	b := brokertest.Start(t)
 	l := connect(t, b.Addr())
-	row := l.ask(apiVersions(0)).(*kmsg.ApiVersionsResponse).ApiKeys[0]
+	row := l.Ask(apiVersions(0)).(*kmsg.ApiVersionsResponse).ApiKeys[0]
 	if row.ApiKey != 0 || row.MinVersion != 0 || row.MaxVersion != 13 {
 		t.Errorf("Produce is advertised as %+v", row)
 	}
-	l.create("snappy", 1)
+	l.Create("snappy", 1)
 	cl := client(t, b, kgo.ProducerBatchCompression(kgo.SnappyCompression()), kgo.DefaultProduceTopic("snappy"))
 	if err := cl.ProduceSync(t.Context(), kgo.StringRecord(strings.Repeat("compress me ", 100))).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	stored := l.ask(fetchRequest(12, fetchRow{"snappy", [16]byte{}, 0, 0})).(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches
+	stored := l.Ask(raw.Fetch(12, raw.FetchRow{Topic: "snappy"})).(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches
 	batch, _, err := record.Split(stored)
 	if err != nil || batch.Codec() != compress.Snappy {
 		t.Errorf("stored as %v, %v; want snappy", batch.Codec(), err)
 	}
 	for version := range int16(3) {
 		old := connect(t, b.Addr())
-		old.sendBytes(frame(kmsg.Produce, version, 1, false, "\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"))
-		if n := old.ended(); n != 0 {
+		old.SendBytes(raw.Frame(kmsg.Produce, version, 1, false, "\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"))
+		if n := old.Ended(); n != 0 {
 			t.Errorf("Produce v%d: %d bytes before the end", version, n)
 		}
 	}
@@ -185,15 +186,15 @@ func TestRule05ProduceFromZero(t *testing.T) {
 func TestRule06UnsupportedVersionsClose(t *testing.T) {
 	address, log := startLogged(t)
 	l := connect(t, address)
-	l.sendBytes(frame(kmsg.Produce, 0, 1, false, "\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"))
-	if n := l.ended(); n != 0 {
+	l.SendBytes(raw.Frame(kmsg.Produce, 0, 1, false, "\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00"))
+	if n := l.Ended(); n != 0 {
 		t.Errorf("%d bytes before the end", n)
 	}
 	lines := log.lines("not served")
 	if len(lines) != 1 {
 		t.Fatalf("logged %q, want one line", lines)
 	}
-	for _, word := range []string{"Produce", "version=0", "raw", l.conn.LocalAddr().String()} {
+	for _, word := range []string{"Produce", "version=0", "raw", l.Net.LocalAddr().String()} {
 		if !strings.Contains(lines[0], word) {
 			t.Errorf("the log does not say %s: %s", word, lines[0])
 		}
@@ -205,7 +206,7 @@ func TestRule07NewestVersionsFitTogether(t *testing.T) {
 	b := brokertest.Start(t)
 	l := connect(t, b.Addr())
 	max := map[kmsg.Key]int16{}
-	for _, row := range l.ask(apiVersions(0)).(*kmsg.ApiVersionsResponse).ApiKeys {
+	for _, row := range l.Ask(apiVersions(0)).(*kmsg.ApiVersionsResponse).ApiKeys {
 		max[kmsg.Key(row.ApiKey)] = row.MaxVersion
 	}
 	for key, ids := range map[kmsg.Key]int16{kmsg.Produce: 13, kmsg.Fetch: 13, kmsg.OffsetCommit: 10, kmsg.OffsetFetch: 10} {
@@ -213,7 +214,7 @@ func TestRule07NewestVersionsFitTogether(t *testing.T) {
 			t.Errorf("%s v%d needs ids, Metadata v%d has none", key.Name(), max[key], max[kmsg.Metadata])
 		}
 	}
-	l.create("newest", 3)
+	l.Create("newest", 3)
 	cl := client(t, b, kgo.DefaultProduceTopic("newest"), kgo.ConsumeTopics("newest"), kgo.ConsumerGroup("newest"))
 	for i := range 30 {
 		cl.Produce(t.Context(), kgo.StringRecord(strings.Repeat("v", i)), nil)
@@ -237,7 +238,7 @@ func TestRule07NewestVersionsFitTogether(t *testing.T) {
 func TestRule08Features(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for version := int16(3); version <= 5; version++ {
-		resp := l.ask(apiVersions(version)).(*kmsg.ApiVersionsResponse)
+		resp := l.Ask(apiVersions(version)).(*kmsg.ApiVersionsResponse)
 		if resp.FinalizedFeaturesEpoch < 0 || len(resp.FinalizedFeatures) == 0 {
 			t.Errorf("v%d: %d finalised features at epoch %d", version, len(resp.FinalizedFeatures), resp.FinalizedFeaturesEpoch)
 		}
@@ -250,7 +251,7 @@ func TestRule08Features(t *testing.T) {
 			if version >= 4 && !known || known && (f.MaxVersionLevel > s.MaxVersion || f.MinVersionLevel < s.MinVersion) {
 				t.Errorf("v%d: finalised %+v, supported %+v", version, f, s)
 			}
-			if !slices.Contains(servedFeatures, f.Name) {
+			if !slices.Contains(raw.ServedFeatures, f.Name) {
 				t.Errorf("v%d: %s is finalised, and what it promises is not served", version, f.Name)
 			}
 		}
@@ -261,37 +262,37 @@ func TestRule08Features(t *testing.T) {
 func TestRule09ResponseOrder(t *testing.T) {
 	b := brokertest.Start(t)
 	l := connect(t, b.Addr())
-	l.create("empty", 1)
-	wait := fetchRequest(12, fetchRow{"empty", [16]byte{}, 0, 0})
+	l.Create("empty", 1)
+	wait := raw.Fetch(12, raw.FetchRow{Topic: "empty"})
 	wait.MaxWaitMillis = 2000
 	began := time.Now()
-	l.send(wait)
-	fetched := l.last
-	names := metadataRequest(12, []string{"empty"})
-	l.send(names)
-	l.answer(wait, fetched)
+	l.Send(wait)
+	fetched := l.Last
+	names := raw.Metadata(12, []string{"empty"})
+	l.Send(names)
+	l.Answer(wait, fetched)
 	waited := time.Since(began)
-	l.answer(names, fetched+1)
+	l.Answer(names, fetched+1)
 	if waited < 1900*time.Millisecond {
 		t.Errorf("the fetch was answered after %v, want 2 s", waited)
 	}
 	var reqs []kmsg.Request
-	first := l.last + 1
+	first := l.Last + 1
 	for i := range 50 {
-		var req kmsg.Request = metadataRequest(int16(i%14), []string{"empty"})
+		var req kmsg.Request = raw.Metadata(int16(i%14), []string{"empty"})
 		switch i % 5 {
 		case 1:
-			req = produceRequest(9, -1, produceRow{"empty", [16]byte{}, 0, values("x")})
+			req = raw.Produce(9, -1, raw.ProduceRow{Topic: "empty", Records: raw.Values("x")})
 		case 2:
-			req = fetchRequest(int16(4+i%9), fetchRow{"empty", [16]byte{}, 0, 0})
+			req = raw.Fetch(int16(4+i%9), raw.FetchRow{Topic: "empty"})
 		case 3:
-			req = listRequest(7, listRow{"empty", 0, -1})
+			req = raw.ListOffsets(7, raw.ListRow{Topic: "empty", Timestamp: -1})
 		}
 		reqs = append(reqs, req)
-		l.send(req)
+		l.Send(req)
 	}
 	for i, req := range reqs {
-		l.answer(req, first+int32(i))
+		l.Answer(req, first+int32(i))
 	}
 }
 
@@ -299,14 +300,14 @@ func TestRule09ResponseOrder(t *testing.T) {
 func TestRule10AcksZero(t *testing.T) {
 	b := brokertest.Start(t)
 	l := connect(t, b.Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	for version := int16(3); version <= 12; version++ {
-		l.send(produceRequest(version, 0, produceRow{"t", [16]byte{}, 0, values("x")}))
+		l.Send(raw.Produce(version, 0, raw.ProduceRow{Topic: "t", Records: raw.Values("x")}))
 	}
-	l.topicsOf(12, "t") // which is the one answer
-	until(l, listRequest(7, listRow{"t", 0, -1}), "the tenth record", func(r *kmsg.ListOffsetsResponse) bool { return r.Topics[0].Partitions[0].Offset == 10 })
-	l.send(produceRequest(9, 0, produceRow{"nope", [16]byte{}, 0, values("x")}))
-	if n := l.ended(); n != 0 {
+	l.TopicsOf(12, "t") // which is the one answer
+	raw.Until(l.Conn, raw.ListOffsets(7, raw.ListRow{Topic: "t", Timestamp: -1}), "the tenth record", func(r *kmsg.ListOffsetsResponse) bool { return r.Topics[0].Partitions[0].Offset == 10 })
+	l.Send(raw.Produce(9, 0, raw.ProduceRow{Topic: "nope", Records: raw.Values("x")}))
+	if n := l.Ended(); n != 0 {
 		t.Errorf("acks=0 that fails: %d bytes before the end", n)
 	}
 }
@@ -338,8 +339,8 @@ func TestRule11OtherProtocols(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := &link{TB: t, address: address, conn: conn}
-		l.sendBytes([]byte("GET / HTTP/1.1\r\n\r\n"))
+		l := raw.On(t, conn)
+		l.SendBytes([]byte("GET / HTTP/1.1\r\n\r\n"))
 		conn.Close()
 	}
 	if lines := log.lines("HTTP"); len(lines) > 5 {
@@ -351,27 +352,27 @@ func TestRule11OtherProtocols(t *testing.T) {
 func TestRule12HostileLengths(t *testing.T) {
 	b := brokertest.Start(t)
 	for name, f := range map[string][]byte{
-		"2^31-1 topics":                    frame(kmsg.Metadata, 1, 1, false, "\x7f\xff\xff\xff"+strings.Repeat("ab", 10)),
-		"2^32-1 topics, compact":           frame(kmsg.Metadata, 12, 1, true, "\xff\xff\xff\xff\x0f"),
-		"a length of ten bytes":            frame(kmsg.Metadata, 12, 1, true, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-		"a name of 32767 bytes":            frame(kmsg.Metadata, 1, 1, false, "\x00\x00\x00\x01\x7f\xffabc"),
-		"records of 2 GB":                  frame(kmsg.Produce, 3, 1, false, "\xff\xff\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x00\x7f\xff\xff\xff"),
-		"2^31-1 partitions to fetch":       frame(kmsg.Fetch, 4, 1, false, strings.Repeat("\x00", 17)+"\x00\x00\x00\x01\x00\x01t\x7f\xff\xff\xff"),
-		"a member's metadata of 2 GB":      frame(kmsg.JoinGroup, 0, 1, false, "\x00\x01g\x00\x00\x27\x10\x00\x00\x00\x01c\x00\x00\x00\x01\x00\x01r\x7f\xff\xff\xff"),
-		"2^31-1 tags":                      frame(kmsg.Metadata, 12, 1, true, "\x00\x00\x00\xff\xff\xff\xff\x07"),
+		"2^31-1 topics":                    raw.Frame(kmsg.Metadata, 1, 1, false, "\x7f\xff\xff\xff"+strings.Repeat("ab", 10)),
+		"2^32-1 topics, compact":           raw.Frame(kmsg.Metadata, 12, 1, true, "\xff\xff\xff\xff\x0f"),
+		"a length of ten bytes":            raw.Frame(kmsg.Metadata, 12, 1, true, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+		"a name of 32767 bytes":            raw.Frame(kmsg.Metadata, 1, 1, false, "\x00\x00\x00\x01\x7f\xffabc"),
+		"records of 2 GB":                  raw.Frame(kmsg.Produce, 3, 1, false, "\xff\xff\x00\x01\x00\x00\x00\x00\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x00\x7f\xff\xff\xff"),
+		"2^31-1 partitions to fetch":       raw.Frame(kmsg.Fetch, 4, 1, false, strings.Repeat("\x00", 17)+"\x00\x00\x00\x01\x00\x01t\x7f\xff\xff\xff"),
+		"a member's metadata of 2 GB":      raw.Frame(kmsg.JoinGroup, 0, 1, false, "\x00\x01g\x00\x00\x27\x10\x00\x00\x00\x01c\x00\x00\x00\x01\x00\x01r\x7f\xff\xff\xff"),
+		"2^31-1 tags":                      raw.Frame(kmsg.Metadata, 12, 1, true, "\x00\x00\x00\xff\xff\xff\xff\x07"),
 		"a client id of 32767 bytes":       {0, 0, 0, 12, 0, 3, 0, 1, 0, 0, 0, 1, 0x7f, 0xff, 'a', 'b'},
 		"a header that is cut":             {0, 0, 0, 6, 0, 3, 0, 1, 0, 0},
 		"a frame of nothing":               {0, 0, 0, 0},
 		"a negative frame":                 {0xff, 0xff, 0xff, 0xff},
 		"a frame above the limit":          binary.BigEndian.AppendUint32(nil, 100<<20+1),
-		"an unknown key with a large body": frame(500, 0, 1, false, strings.Repeat("x", 1<<20)),
+		"an unknown key with a large body": raw.Frame(500, 0, 1, false, strings.Repeat("x", 1<<20)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := connect(t, b.Addr())
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			l.sendBytes(f)
-			if n := l.ended(); n != 0 {
+			l.SendBytes(f)
+			if n := l.Ended(); n != 0 {
 				t.Errorf("%d bytes before the end", n)
 			}
 			runtime.ReadMemStats(&after)
@@ -380,14 +381,14 @@ func TestRule12HostileLengths(t *testing.T) {
 			}
 		})
 	}
-	connect(t, b.Addr()).topicsOf(12) // it goes on
+	connect(t, b.Addr()).TopicsOf(12) // it goes on
 }
 
 // Nothing receives telemetry, so none is offered.
 func TestRule13NoTelemetryOffered(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for version := range int16(6) {
-		for _, row := range l.ask(apiVersions(version)).(*kmsg.ApiVersionsResponse).ApiKeys {
+		for _, row := range l.Ask(apiVersions(version)).(*kmsg.ApiVersionsResponse).ApiKeys {
 			if row.ApiKey == 71 || row.ApiKey == 72 {
 				t.Errorf("v%d: key %d is advertised", version, row.ApiKey)
 			}

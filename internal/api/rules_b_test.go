@@ -18,12 +18,13 @@ import (
 	"github.com/raftsman/raftsman/broker"
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 // row is one topic of a Metadata answer, or fails.
 func (l *link) row(version int16, name string) kmsg.MetadataResponseTopic {
 	l.Helper()
-	rows := l.topicsOf(version, name)
+	rows := l.TopicsOf(version, name)
 	if len(rows) != 1 || rows[0].Topic == nil || *rows[0].Topic != name {
 		l.Fatalf("Metadata v%d of %s: %+v", version, name, rows)
 	}
@@ -33,10 +34,10 @@ func (l *link) row(version int16, name string) kmsg.MetadataResponseTopic {
 func TestRule14AllTopicsAndNone(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for _, name := range []string{"a", "b", "c"} {
-		l.create(name, 1)
+		l.Create(name, 1)
 	}
 	count := func(version int16, names []string) int {
-		resp := l.ask(metadataRequest(version, names)).(*kmsg.MetadataResponse)
+		resp := l.Ask(raw.Metadata(version, names)).(*kmsg.MetadataResponse)
 		if len(resp.Brokers) != 1 {
 			t.Errorf("v%d: %d brokers", version, len(resp.Brokers))
 		}
@@ -57,13 +58,13 @@ func TestRule15CreationOnFirstUse(t *testing.T) {
 	l := connect(t, brokertest.Start(t, brokertest.Property("num.partitions", "3")).Addr())
 	for version := range int16(14) {
 		name := fmt.Sprint("first", version)
-		req := metadataRequest(version, []string{name})
+		req := raw.Metadata(version, []string{name})
 		req.AllowAutoTopicCreation = true
-		first := l.ask(req).(*kmsg.MetadataResponse).Topics[0]
+		first := l.Ask(req).(*kmsg.MetadataResponse).Topics[0]
 		if c := kafka.Error(first.ErrorCode); c != kafka.UnknownTopicOrPartition && c != kafka.LeaderNotAvailable {
 			t.Errorf("v%d: first answer %v", version, c)
 		}
-		until(l, req, "a leader", func(m *kmsg.MetadataResponse) bool {
+		raw.Until(l.Conn, req, "a leader", func(m *kmsg.MetadataResponse) bool {
 			return m.Topics[0].ErrorCode == 0 && len(m.Topics[0].Partitions) == 3 && m.Topics[0].Partitions[2].Leader >= 0
 		})
 	}
@@ -75,9 +76,9 @@ func TestRule16NoCreationOnFirstUse(t *testing.T) {
 		for _, allowed := range []bool{false, true} {
 			for _, l := range []*link{on, off} {
 				name := fmt.Sprintf("use-%d-%v", version, allowed)
-				req := metadataRequest(version, []string{name})
+				req := raw.Metadata(version, []string{name})
 				req.AllowAutoTopicCreation = allowed
-				l.ask(req)
+				l.Ask(req)
 				want := kafka.None
 				if l == off || version >= 4 && !allowed {
 					want = kafka.UnknownTopicOrPartition
@@ -86,7 +87,7 @@ func TestRule16NoCreationOnFirstUse(t *testing.T) {
 			}
 		}
 	}
-	if topics := off.ask(metadataRequest(12, nil)).(*kmsg.MetadataResponse).Topics; len(topics) != 0 {
+	if topics := off.Ask(raw.Metadata(12, nil)).(*kmsg.MetadataResponse).Topics; len(topics) != 0 {
 		t.Errorf("%d topics were created where none may be", len(topics))
 	}
 }
@@ -100,22 +101,22 @@ func TestRule17AddressOfTheListener(t *testing.T) {
 	for i, want := range []string{"in.example:1111", "out.example:2222"} {
 		l := connect(t, b.Node().Addrs()[i].String())
 		for version := range int16(14) {
-			m := l.ask(metadataRequest(version, []string{})).(*kmsg.MetadataResponse).Brokers
+			m := l.Ask(raw.Metadata(version, []string{})).(*kmsg.MetadataResponse).Brokers
 			if got := fmt.Sprintf("%s:%d", m[0].Host, m[0].Port); len(m) != 1 || got != want {
 				t.Errorf("Metadata v%d: %d brokers, %s, want %s", version, len(m), got, want)
 			}
 		}
 		for version := range int16(3) {
-			c := l.ask(at(version, kmsg.NewPtrDescribeClusterRequest())).(*kmsg.DescribeClusterResponse).Brokers
+			c := l.Ask(raw.At(version, kmsg.NewPtrDescribeClusterRequest())).(*kmsg.DescribeClusterResponse).Brokers
 			if got := fmt.Sprintf("%s:%d", c[0].Host, c[0].Port); got != want {
 				t.Errorf("DescribeCluster v%d: %s, want %s", version, got, want)
 			}
 		}
 		for version := range int16(7) {
-			req := at(version, kmsg.NewPtrFindCoordinatorRequest())
+			req := raw.At(version, kmsg.NewPtrFindCoordinatorRequest())
 			req.CoordinatorKey, req.CoordinatorKeys = "g", []string{"g"}
-			until(l, req, "a coordinator", found)
-			f := l.ask(req).(*kmsg.FindCoordinatorResponse)
+			raw.Until(l.Conn, req, "a coordinator", raw.Found)
+			f := l.Ask(req).(*kmsg.FindCoordinatorResponse)
 			got := fmt.Sprintf("%s:%d", f.Host, f.Port)
 			if version >= 4 {
 				got = fmt.Sprintf("%s:%d", f.Coordinators[0].Host, f.Coordinators[0].Port)
@@ -144,10 +145,10 @@ func TestRule19EpochsNeverFall(t *testing.T) {
 		b := brokertest.Start(t, brokertest.Dir(dir))
 		l := connect(t, b.Addr())
 		if round == 0 {
-			l.create("t", 1)
+			l.Create("t", 1)
 		}
 		offset := int64(round)
-		p := l.ask(produceRequest(9, -1, produceRow{"t", [16]byte{}, 0, values("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+		p := l.Ask(raw.Produce(9, -1, raw.ProduceRow{Topic: "t", Records: raw.Values("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 		if p.ErrorCode != 0 || p.BaseOffset != offset {
 			t.Fatalf("round %d: %+v", round, p)
 		}
@@ -160,12 +161,12 @@ func TestRule19EpochsNeverFall(t *testing.T) {
 				t.Errorf("Metadata v%d: leader epoch %d, v7 says %d", version, got, epoch)
 			}
 		}
-		batch := l.ask(fetchRequest(12, fetchRow{"t", [16]byte{}, 0, offset})).(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches
+		batch := l.Ask(raw.Fetch(12, raw.FetchRow{Topic: "t", Offset: offset})).(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches
 		if got := int32(batch[12])<<24 | int32(batch[13])<<16 | int32(batch[14])<<8 | int32(batch[15]); got != epoch {
 			t.Errorf("round %d: the batch was written at epoch %d, Metadata says %d", round, got, epoch)
 		}
 		for version := int16(4); version <= 11; version++ {
-			if got := l.ask(listRequest(version, listRow{"t", 0, -1})).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].LeaderEpoch; got != epoch {
+			if got := l.Ask(raw.ListOffsets(version, raw.ListRow{Topic: "t", Timestamp: -1})).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].LeaderEpoch; got != epoch {
 				t.Errorf("ListOffsets v%d: leader epoch %d, Metadata says %d", version, got, epoch)
 			}
 		}
@@ -210,7 +211,7 @@ func TestRule20TopicsNeverVanish(t *testing.T) {
 	b := brokertest.Start(t, brokertest.Dir(dir), listeners)
 	l := connect(t, b.Addr())
 	for i := range 20 {
-		l.create(fmt.Sprint("t", i), 2)
+		l.Create(fmt.Sprint("t", i), 2)
 	}
 	for round := range 3 {
 		b.Close()
@@ -240,22 +241,22 @@ func freePort(t *testing.T) string {
 
 // firstAnswer connects as soon as anybody listens and asks for a topic that is there.
 func firstAnswer(address, topic string) error {
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(raw.Patience); time.Now().Before(deadline); {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
 			continue
 		}
 		defer conn.Close()
-		req := metadataRequest(12, []string{topic})
+		req := raw.Metadata(12, []string{topic})
 		if _, err := conn.Write(kmsg.NewRequestFormatter().AppendRequest(nil, req, 1)); err != nil {
 			return err
 		}
-		l := &link{conn: conn, in: newReader(conn)}
-		_, body, err := l.receive()
+		l := raw.On(nil, conn)
+		_, body, err := l.Receive()
 		if err != nil {
 			return err
 		}
-		resp, err := decodeAnswer(req, body)
+		resp, err := raw.Decode(req, body)
 		if err != nil {
 			return err
 		}
@@ -270,7 +271,7 @@ func firstAnswer(address, topic string) error {
 // A topic has an id from its first moment, and by id one reads the same bytes as by name.
 func TestRule21TopicIDs(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	id := l.create("t", 1)
+	id := l.Create("t", 1)
 	if id == [16]byte{} {
 		t.Fatal("a new topic has no id")
 	}
@@ -279,14 +280,14 @@ func TestRule21TopicIDs(t *testing.T) {
 			t.Errorf("Metadata v%d: id %x, want %x", version, got, id)
 		}
 	}
-	l.ask(produceRequest(9, -1, produceRow{"t", [16]byte{}, 0, values("a", "b", "c")}))
+	l.Ask(raw.Produce(9, -1, raw.ProduceRow{Topic: "t", Records: raw.Values("a", "b", "c")}))
 	var want []byte
 	for version := int16(4); version <= 18; version++ {
-		ask := fetchRow{"t", [16]byte{}, 0, 0}
+		ask := raw.FetchRow{Topic: "t"}
 		if version >= 13 {
-			ask = fetchRow{"", id, 0, 0}
+			ask = raw.FetchRow{Topic: "", ID: id}
 		}
-		got := l.ask(fetchRequest(version, ask)).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		got := l.Ask(raw.Fetch(version, ask)).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 		if want == nil {
 			want = got.RecordBatches
 		}
@@ -294,7 +295,7 @@ func TestRule21TopicIDs(t *testing.T) {
 			t.Errorf("Fetch v%d: %v and %d bytes, v4 has %d", version, kafka.Error(got.ErrorCode), len(got.RecordBatches), len(want))
 		}
 	}
-	made := l.ask(produceRequest(13, -1, produceRow{"", id, 0, values("d")})).(*kmsg.ProduceResponse).Topics[0]
+	made := l.Ask(raw.Produce(13, -1, raw.ProduceRow{Topic: "", ID: id, Records: raw.Values("d")})).(*kmsg.ProduceResponse).Topics[0]
 	if made.TopicID != id || made.Partitions[0].ErrorCode != 0 || made.Partitions[0].BaseOffset != 3 {
 		t.Errorf("Produce v13 by id: %+v", made)
 	}
@@ -302,7 +303,7 @@ func TestRule21TopicIDs(t *testing.T) {
 
 func createCode(l *link, version int16, topics ...kmsg.CreateTopicsRequestTopic) kafka.Error {
 	l.Helper()
-	return kafka.Error(l.ask(createRequest(version, topics...)).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
+	return kafka.Error(l.Ask(raw.CreateTopics(version, topics...)).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
 }
 
 func TestRule22ReplicationFactors(t *testing.T) {
@@ -321,7 +322,7 @@ func TestRule22ReplicationFactors(t *testing.T) {
 			{1, 1, kafka.None},
 		} {
 			name := fmt.Sprintf("t%d%d%d", version, c.partitions, c.factor)
-			if got := createCode(l, version, newTopic(name, c.partitions, c.factor)); got != c.want {
+			if got := createCode(l, version, raw.NewTopic(name, c.partitions, c.factor)); got != c.want {
 				t.Errorf("v%d: %d partitions, %d replicas: %v, want %v", version, c.partitions, c.factor, got, c.want)
 			}
 		}
@@ -332,39 +333,39 @@ func TestRule23DefaultsOfNewTopics(t *testing.T) {
 	l := connect(t, brokertest.Start(t, brokertest.Property("num.partitions", "4")).Addr())
 	for version := int16(4); version <= 7; version++ {
 		name := fmt.Sprint("t", version)
-		row := l.ask(createRequest(version, newTopic(name, -1, -1))).(*kmsg.CreateTopicsResponse).Topics[0]
+		row := l.Ask(raw.CreateTopics(version, raw.NewTopic(name, -1, -1))).(*kmsg.CreateTopicsResponse).Topics[0]
 		if row.ErrorCode != 0 || version >= 5 && (row.NumPartitions != 4 || row.ReplicationFactor != 1 || len(row.Configs) < 20) {
 			t.Errorf("v%d: %v, %d partitions, %d replicas, %d settings", version, kafka.Error(row.ErrorCode), row.NumPartitions, row.ReplicationFactor, len(row.Configs))
 		}
 		if n := len(l.row(12, name).Partitions); n != 4 {
 			t.Errorf("v%d: %d partitions were made", version, n)
 		}
-		if got := createCode(l, version, newTopic("zero", 0, 1)); got != kafka.InvalidPartitions {
+		if got := createCode(l, version, raw.NewTopic("zero", 0, 1)); got != kafka.InvalidPartitions {
 			t.Errorf("v%d: no partitions: %v", version, got)
 		}
-		if got := createCode(l, version, newTopic("twice", 1, 1), newTopic("twice", 1, 1)); got != kafka.InvalidRequest {
+		if got := createCode(l, version, raw.NewTopic("twice", 1, 1), raw.NewTopic("twice", 1, 1)); got != kafka.InvalidRequest {
 			t.Errorf("v%d: a name twice: %v", version, got)
 		}
-		try := createRequest(version, newTopic("tried", 1, 1))
+		try := raw.CreateTopics(version, raw.NewTopic("tried", 1, 1))
 		try.ValidateOnly = true
-		code(t, "only tried", l.ask(try).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode, kafka.None)
+		code(t, "only tried", l.Ask(try).(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode, kafka.None)
 		code(t, "after it was only tried", l.row(12, "tried").ErrorCode, kafka.UnknownTopicOrPartition)
 	}
 }
 
 func TestRule24TopicsOnlyGrow(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 5)
+	l.Create("t", 5)
 	for version := range int16(4) {
 		now := int32(5 + version)
 		for _, count := range []int32{now, 3} {
-			row := l.ask(growRequest(version, "t", count)).(*kmsg.CreatePartitionsResponse).Topics[0]
+			row := l.Ask(raw.CreatePartitions(version, "t", count)).(*kmsg.CreatePartitionsResponse).Topics[0]
 			if kafka.Error(row.ErrorCode) != kafka.InvalidPartitions || row.ErrorMessage == nil ||
 				!strings.Contains(*row.ErrorMessage, fmt.Sprint(now)) || !strings.Contains(*row.ErrorMessage, fmt.Sprint(count)) {
 				t.Errorf("v%d: %d to %d: %v, message %s; want both counts in it", version, now, count, kafka.Error(row.ErrorCode), deref(row.ErrorMessage))
 			}
 		}
-		code(t, "one more", l.ask(growRequest(version, "t", now+1)).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode, kafka.None)
+		code(t, "one more", l.Ask(raw.CreatePartitions(version, "t", now+1)).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode, kafka.None)
 		if n := len(l.row(12, "t").Partitions); n != int(now)+1 {
 			t.Errorf("v%d: %d partitions, want %d", version, n, now+1)
 		}
@@ -380,20 +381,20 @@ func deref(s *string) string {
 
 func TestRule25NamesThatCollide(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("a.b", 1)
-	row := l.ask(createRequest(7, newTopic("a_b", 1, 1))).(*kmsg.CreateTopicsResponse).Topics[0]
+	l.Create("a.b", 1)
+	row := l.Ask(raw.CreateTopics(7, raw.NewTopic("a_b", 1, 1))).(*kmsg.CreateTopicsResponse).Topics[0]
 	if kafka.Error(row.ErrorCode) != kafka.InvalidTopicException || !strings.Contains(deref(row.ErrorMessage), "a.b") {
 		t.Errorf("a_b beside a.b: %v, %s", kafka.Error(row.ErrorCode), deref(row.ErrorMessage))
 	}
-	l.create("a-b", 1)
-	l.create("c_d", 1)
-	if got := createCode(l, 7, newTopic("c.d", 1, 1)); got != kafka.InvalidTopicException {
+	l.Create("a-b", 1)
+	l.Create("c_d", 1)
+	if got := createCode(l, 7, raw.NewTopic("c.d", 1, 1)); got != kafka.InvalidTopicException {
 		t.Errorf("c.d beside c_d: %v", got)
 	}
-	use := metadataRequest(12, []string{"a_b"})
+	use := raw.Metadata(12, []string{"a_b"})
 	use.AllowAutoTopicCreation = true
-	l.ask(use)
-	if n := len(l.ask(metadataRequest(12, nil)).(*kmsg.MetadataResponse).Topics); n != 3 {
+	l.Ask(use)
+	if n := len(l.Ask(raw.Metadata(12, nil)).(*kmsg.MetadataResponse).Topics); n != 3 {
 		t.Errorf("%d topics, want 3: one that collides was created on first use", n)
 	}
 }
@@ -402,27 +403,27 @@ func TestRule26LengthOfNames(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.Start(t, brokertest.Dir(dir))
 	l := connect(t, b.Addr())
-	id := l.create(longName, 2)
-	for _, name := range []string{longName + "n", "", ".", "..", "a b", "a/b", "ä", strings.Repeat("n", 30000)} {
-		if got := createCode(l, 7, newTopic(name, 1, 1)); got != kafka.InvalidTopicException {
+	id := l.Create(raw.LongName, 2)
+	for _, name := range []string{raw.LongName + "n", "", ".", "..", "a b", "a/b", "ä", strings.Repeat("n", 30000)} {
+		if got := createCode(l, 7, raw.NewTopic(name, 1, 1)); got != kafka.InvalidTopicException {
 			t.Errorf("%.20q, %d bytes: %v", name, len(name), got)
 		}
-		use := metadataRequest(12, []string{name})
+		use := raw.Metadata(12, []string{name})
 		use.AllowAutoTopicCreation = true
-		code(t, fmt.Sprintf("%.20q on first use", name), l.ask(use).(*kmsg.MetadataResponse).Topics[0].ErrorCode, kafka.InvalidTopicException)
+		code(t, fmt.Sprintf("%.20q on first use", name), l.Ask(use).(*kmsg.MetadataResponse).Topics[0].ErrorCode, kafka.InvalidTopicException)
 	}
-	code(t, "produce", l.ask(produceRequest(9, -1, produceRow{longName, [16]byte{}, 1, values("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode, kafka.None)
+	code(t, "produce", l.Ask(raw.Produce(9, -1, raw.ProduceRow{Topic: raw.LongName, Partition: 1, Records: raw.Values("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode, kafka.None)
 	b.Close()
 	l = connect(t, brokertest.Start(t, brokertest.Dir(dir)).Addr())
-	got := l.ask(fetchRequest(13, fetchRow{"", id, 1, 0})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+	got := l.Ask(raw.Fetch(13, raw.FetchRow{Topic: "", ID: id, Partition: 1})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 	if got.ErrorCode != 0 || len(got.RecordBatches) == 0 {
 		t.Errorf("after a restart: %v, %d bytes", kafka.Error(got.ErrorCode), len(got.RecordBatches))
 	}
-	del := at(6, kmsg.NewPtrDeleteTopicsRequest())
+	del := raw.At(6, kmsg.NewPtrDeleteTopicsRequest())
 	topic := kmsg.NewDeleteTopicsRequestTopic()
 	topic.TopicID = id
 	del.Topics = append(del.Topics, topic)
-	code(t, "delete", l.ask(del).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kafka.None)
+	code(t, "delete", l.Ask(del).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kafka.None)
 }
 
 // Sizes add up to what is on the disk, nothing is behind or moving, and null is everything.
@@ -430,9 +431,9 @@ func TestRule31LogDirectories(t *testing.T) {
 	dir := t.TempDir()
 	l := connect(t, brokertest.Start(t, brokertest.Dir(dir)).Addr())
 	for _, name := range []string{"a", "b"} {
-		l.create(name, 3)
+		l.Create(name, 3)
 		for p := range int32(3) {
-			l.ask(produceRequest(9, -1, produceRow{name, [16]byte{}, p, values(strings.Repeat("x", 1000*int(p+1)))}))
+			l.Ask(raw.Produce(9, -1, raw.ProduceRow{Topic: name, Partition: p, Records: raw.Values(strings.Repeat("x", 1000*int(p+1)))}))
 		}
 	}
 	onDisk := int64(0)
@@ -445,7 +446,7 @@ func TestRule31LogDirectories(t *testing.T) {
 		onDisk += info.Size()
 	}
 	for version := int16(1); version <= 5; version++ {
-		all := l.ask(at(version, kmsg.NewPtrDescribeLogDirsRequest())).(*kmsg.DescribeLogDirsResponse)
+		all := l.Ask(raw.At(version, kmsg.NewPtrDescribeLogDirsRequest())).(*kmsg.DescribeLogDirsResponse)
 		if len(all.Dirs) != 1 || all.Dirs[0].ErrorCode != 0 || all.Dirs[0].Dir != dir || version >= 4 && (all.Dirs[0].TotalBytes <= 0 || all.Dirs[0].UsableBytes <= 0) {
 			t.Fatalf("v%d: %+v", version, all.Dirs)
 		}
@@ -462,9 +463,9 @@ func TestRule31LogDirectories(t *testing.T) {
 		if partitions != 6 || sum < 12_000 || sum > onDisk {
 			t.Errorf("v%d: %d partitions with %d bytes, on the disk are %d", version, partitions, sum, onDisk)
 		}
-		some := at(version, kmsg.NewPtrDescribeLogDirsRequest())
+		some := raw.At(version, kmsg.NewPtrDescribeLogDirsRequest())
 		some.Topics = []kmsg.DescribeLogDirsRequestTopic{{Topic: "b", Partitions: []int32{2}}}
-		if got := l.ask(some).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics; len(got) != 1 || len(got[0].Partitions) != 1 || got[0].Partitions[0].Partition != 2 {
+		if got := l.Ask(some).(*kmsg.DescribeLogDirsResponse).Dirs[0].Topics; len(got) != 1 || len(got[0].Partitions) != 1 || got[0].Partitions[0].Partition != 2 {
 			t.Errorf("v%d: only b-2 was asked for: %+v", version, got)
 		}
 	}
@@ -477,7 +478,7 @@ func TestRule32ClusterAndController(t *testing.T) {
 		b := brokertest.Start(t, brokertest.Dir(dir))
 		l := connect(t, b.Addr())
 		for version := range int16(3) {
-			c := l.ask(at(version, kmsg.NewPtrDescribeClusterRequest())).(*kmsg.DescribeClusterResponse)
+			c := l.Ask(raw.At(version, kmsg.NewPtrDescribeClusterRequest())).(*kmsg.DescribeClusterResponse)
 			if !slices.ContainsFunc(c.Brokers, func(r kmsg.DescribeClusterResponseBroker) bool { return r.NodeID == c.ControllerID }) {
 				t.Errorf("DescribeCluster v%d: controller %d is none of %+v", version, c.ControllerID, c.Brokers)
 			}
@@ -489,13 +490,13 @@ func TestRule32ClusterAndController(t *testing.T) {
 			}
 		}
 		for version := int16(1); version <= 13; version++ {
-			m := l.ask(metadataRequest(version, []string{})).(*kmsg.MetadataResponse)
+			m := l.Ask(raw.Metadata(version, []string{})).(*kmsg.MetadataResponse)
 			if len(m.Brokers) != 1 || m.ControllerID != m.Brokers[0].NodeID || version >= 2 && deref(m.ClusterID) != id {
 				t.Errorf("Metadata v%d: controller %d, brokers %+v, cluster %s", version, m.ControllerID, m.Brokers, deref(m.ClusterID))
 			}
 		}
 		host, port, _ := net.SplitHostPort(b.Addr())
-		m := l.ask(metadataRequest(12, []string{})).(*kmsg.MetadataResponse)
+		m := l.Ask(raw.Metadata(12, []string{})).(*kmsg.MetadataResponse)
 		if m.Brokers[0].Host != host || fmt.Sprint(m.Brokers[0].Port) != port {
 			t.Errorf("the broker is at %s, it says %s:%d", b.Addr(), m.Brokers[0].Host, m.Brokers[0].Port)
 		}
@@ -506,11 +507,11 @@ func TestRule32ClusterAndController(t *testing.T) {
 // The limit of partitions has one code, whichever request runs into it, and the message says the limit.
 func TestRule37TooManyPartitions(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	for _, count := range []int32{10_000_000, 1 << 30, 1<<31 - 1} {
 		for range 2 {
-			row := l.ask(createRequest(7, newTopic("many", count, 1))).(*kmsg.CreateTopicsResponse).Topics[0]
-			grown := l.ask(growRequest(3, "t", count)).(*kmsg.CreatePartitionsResponse).Topics[0]
+			row := l.Ask(raw.CreateTopics(7, raw.NewTopic("many", count, 1))).(*kmsg.CreateTopicsResponse).Topics[0]
+			grown := l.Ask(raw.CreatePartitions(3, "t", count)).(*kmsg.CreatePartitionsResponse).Topics[0]
 			code(t, fmt.Sprint("create ", count), row.ErrorCode, kafka.PolicyViolation)
 			code(t, fmt.Sprint("grow to ", count), grown.ErrorCode, kafka.PolicyViolation)
 			for _, message := range []*string{row.ErrorMessage, grown.ErrorMessage} {

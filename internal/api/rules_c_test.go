@@ -1,9 +1,7 @@
 package api_test
 
 import (
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"math"
 	"slices"
 	"strings"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/record/compress"
 )
@@ -22,19 +21,19 @@ import (
 // produce sends one batch to partition 0 of a topic, waits for it to be safe and returns its row.
 func (l *link) produce(version int16, topic string, records []byte) kmsg.ProduceResponseTopicPartition {
 	l.Helper()
-	return l.ask(produceRequest(version, -1, produceRow{topic, [16]byte{}, 0, records})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+	return l.Ask(raw.Produce(version, -1, raw.ProduceRow{Topic: topic, Records: records})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 }
 
 // fetch reads partition 0 of a topic.
 func (l *link) fetch(topic string, offset int64) kmsg.FetchResponseTopicPartition {
 	l.Helper()
-	return l.ask(fetchRequest(12, fetchRow{topic, [16]byte{}, 0, offset})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+	return l.Ask(raw.Fetch(12, raw.FetchRow{Topic: topic, Offset: offset})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 }
 
 // end is the log's end of partition 0.
 func (l *link) end(topic string) int64 {
 	l.Helper()
-	return l.ask(listRequest(7, listRow{topic, 0, -1})).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset
+	return l.Ask(raw.ListOffsets(7, raw.ListRow{Topic: topic, Timestamp: -1})).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset
 }
 
 // whole splits bytes into batches, all of them whole.
@@ -50,43 +49,17 @@ func whole(t testing.TB, b []byte) (batches []record.Batch) {
 	return batches
 }
 
-// forged is a good batch of three records with a change, and a CRC that is right all the same.
-func forged(change func(b []byte)) []byte {
-	b := []byte(values("a", "b", "c"))
-	change(b)
-	return sealed(b)
-}
-
-// sealed makes a batch's CRC right again.
-func sealed(b []byte) []byte {
-	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], crc32.MakeTable(crc32.Castagnoli)))
-	return b
-}
-
-func put[I int16 | int32 | int64](where int, value I) func(b []byte) {
-	return func(b []byte) {
-		switch v := any(value).(type) {
-		case int16:
-			binary.BigEndian.PutUint16(b[where:], uint16(v))
-		case int32:
-			binary.BigEndian.PutUint32(b[where:], uint32(v))
-		case int64:
-			binary.BigEndian.PutUint64(b[where:], uint64(v))
-		}
-	}
-}
-
 // The limit is on the batch as it was sent, compressed or not, and touches no other partition.
 func TestRule38SizeOfABatch(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("small", 1, "max.message.bytes", "1000")
-	l.create("large", 1)
-	large := values(strings.Repeat("x", 1100))
+	l.Create("small", 1, "max.message.bytes", "1000")
+	l.Create("large", 1)
+	large := raw.Values(strings.Repeat("x", 1100))
 	b := record.Builder{Compression: compress.Spec{Codec: compress.Gzip}}
-	b.Add([]byte("k"), []byte(strings.Repeat("x", 1100)), nil, longAgoMs)
+	b.Add([]byte("k"), []byte(strings.Repeat("x", 1100)), nil, raw.LongAgoMs)
 	packed := slices.Clone(b.Build())
 	for version := int16(3); version <= 12; version++ {
-		resp := l.ask(produceRequest(version, -1, produceRow{"small", [16]byte{}, 0, large}, produceRow{"large", [16]byte{}, 0, large})).(*kmsg.ProduceResponse)
+		resp := l.Ask(raw.Produce(version, -1, raw.ProduceRow{Topic: "small", Records: large}, raw.ProduceRow{Topic: "large", Records: large})).(*kmsg.ProduceResponse)
 		code(t, fmt.Sprintf("v%d: 1100 bytes", version), resp.Topics[0].Partitions[0].ErrorCode, kafka.MessageTooLarge)
 		code(t, fmt.Sprintf("v%d: the other partition", version), resp.Topics[1].Partitions[0].ErrorCode, kafka.None)
 		code(t, fmt.Sprintf("v%d: compressed", version), l.produce(version, "small", packed).ErrorCode, kafka.None)
@@ -98,9 +71,9 @@ func TestRule38SizeOfABatch(t *testing.T) {
 
 func TestRule39BatchLargerThanASegment(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1, "segment.bytes", "1048576", "max.message.bytes", "2097152")
-	code(t, "1.5 MB into segments of 1 MiB", l.produce(9, "t", values(strings.Repeat("x", 1_500_000))).ErrorCode, kafka.RecordListTooLarge)
-	code(t, "0.5 MB", l.produce(9, "t", values(strings.Repeat("x", 500_000))).ErrorCode, kafka.None)
+	l.Create("t", 1, "segment.bytes", "1048576", "max.message.bytes", "2097152")
+	code(t, "1.5 MB into segments of 1 MiB", l.produce(9, "t", raw.Values(strings.Repeat("x", 1_500_000))).ErrorCode, kafka.RecordListTooLarge)
+	code(t, "0.5 MB", l.produce(9, "t", raw.Values(strings.Repeat("x", 500_000))).ErrorCode, kafka.None)
 	if end := l.end("t"); end != 1 {
 		t.Errorf("%d records were kept, want 1", end)
 	}
@@ -108,12 +81,12 @@ func TestRule39BatchLargerThanASegment(t *testing.T) {
 
 func TestRule40NoKeyInACompactedTopic(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("c", 1, "cleanup.policy", "compact")
+	l.Create("c", 1, "cleanup.policy", "compact")
 	b := record.Builder{}
-	b.Add([]byte("k"), []byte("v"), nil, longAgoMs)
-	b.Add(nil, []byte("v"), nil, longAgoMs)
-	b.Add([]byte{}, []byte("an empty key is one"), nil, longAgoMs)
-	b.Add(nil, []byte("v"), nil, longAgoMs)
+	b.Add([]byte("k"), []byte("v"), nil, raw.LongAgoMs)
+	b.Add(nil, []byte("v"), nil, raw.LongAgoMs)
+	b.Add([]byte{}, []byte("an empty key is one"), nil, raw.LongAgoMs)
+	b.Add(nil, []byte("v"), nil, raw.LongAgoMs)
 	batch := b.Build()
 	for version := int16(3); version <= 12; version++ {
 		row := l.produce(version, "c", slices.Clone(batch))
@@ -136,8 +109,8 @@ func TestRule40NoKeyInACompactedTopic(t *testing.T) {
 
 func TestRule41CRCOfABatch(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1)
-	good := values("a", "b")
+	l.Create("t", 1)
+	good := raw.Values("a", "b")
 	for i := range good {
 		b := slices.Clone(good)
 		b[i] ^= 1
@@ -164,28 +137,28 @@ func TestRule41CRCOfABatch(t *testing.T) {
 
 func TestRule42ShapeOfABatch(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1)
-	producer := func(b []byte) { put(43, int64(5))(b); put(51, int16(0))(b); put(53, int32(-1))(b) }
+	l.Create("t", 1)
+	producer := func(b []byte) { raw.Put(43, int64(5))(b); raw.Put(51, int16(0))(b); raw.Put(53, int32(-1))(b) }
 	for _, c := range []struct {
 		name    string
 		records []byte
 		want    kafka.Error
 	}{
-		{"two batches", append(values("a"), values("b")...), kafka.InvalidRecord},
-		{"count below the last offset", forged(put(57, int32(2))), kafka.InvalidRecord},
-		{"count above the last offset", forged(put(57, int32(4))), kafka.InvalidRecord},
-		{"a count of 0", forged(func(b []byte) { put(57, int32(0))(b); put(23, int32(-1))(b) }), kafka.InvalidRecord},
-		{"a negative count", forged(put(57, int32(-1))), kafka.InvalidRecord},
-		{"last offset delta of 2^31-1", forged(put(23, int32(math.MaxInt32))), kafka.InvalidRecord},
-		{"control", forged(put(21, int16(0x20))), kafka.InvalidRecord},
-		{"negative sequence with a producer", forged(producer), kafka.InvalidRecord},
-		{"base offset 5", forged(put(0, int64(5))), kafka.InvalidRecord},
-		{"base offset -1", forged(put(0, int64(-1))), kafka.InvalidRecord},
-		{"magic 0", forged(func(b []byte) { b[16] = 0 }), kafka.InvalidRecord},
-		{"magic 1", forged(func(b []byte) { b[16] = 1 }), kafka.InvalidRecord},
-		{"magic 3", forged(func(b []byte) { b[16] = 3 }), kafka.CorruptMessage},
-		{"transactional", forged(put(21, int16(0x10))), kafka.TransactionalIdAuthorizationFailed},
-		{"transactional control", forged(put(21, int16(0x30))), kafka.TransactionalIdAuthorizationFailed},
+		{"two batches", append(raw.Values("a"), raw.Values("b")...), kafka.InvalidRecord},
+		{"count below the last offset", raw.Forged(raw.Put(57, int32(2))), kafka.InvalidRecord},
+		{"count above the last offset", raw.Forged(raw.Put(57, int32(4))), kafka.InvalidRecord},
+		{"a count of 0", raw.Forged(func(b []byte) { raw.Put(57, int32(0))(b); raw.Put(23, int32(-1))(b) }), kafka.InvalidRecord},
+		{"a negative count", raw.Forged(raw.Put(57, int32(-1))), kafka.InvalidRecord},
+		{"last offset delta of 2^31-1", raw.Forged(raw.Put(23, int32(math.MaxInt32))), kafka.InvalidRecord},
+		{"control", raw.Forged(raw.Put(21, int16(0x20))), kafka.InvalidRecord},
+		{"negative sequence with a producer", raw.Forged(producer), kafka.InvalidRecord},
+		{"base offset 5", raw.Forged(raw.Put(0, int64(5))), kafka.InvalidRecord},
+		{"base offset -1", raw.Forged(raw.Put(0, int64(-1))), kafka.InvalidRecord},
+		{"magic 0", raw.Forged(func(b []byte) { b[16] = 0 }), kafka.InvalidRecord},
+		{"magic 1", raw.Forged(func(b []byte) { b[16] = 1 }), kafka.InvalidRecord},
+		{"magic 3", raw.Forged(func(b []byte) { b[16] = 3 }), kafka.CorruptMessage},
+		{"transactional", raw.Forged(raw.Put(21, int16(0x10))), kafka.TransactionalIdAuthorizationFailed},
+		{"transactional control", raw.Forged(raw.Put(21, int16(0x30))), kafka.TransactionalIdAuthorizationFailed},
 	} {
 		for _, version := range []int16{3, 9, 12} {
 			row := l.produce(version, "t", slices.Clone(c.records))
@@ -202,30 +175,30 @@ func TestRule42ShapeOfABatch(t *testing.T) {
 
 func TestRule43MalformedInside(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	b := record.Builder{Compression: compress.Spec{Codec: compress.Gzip}}
-	b.Add([]byte("k"), []byte(strings.Repeat("v", 500)), nil, longAgoMs)
+	b.Add([]byte("k"), []byte(strings.Repeat("v", 500)), nil, raw.LongAgoMs)
 	packed := slices.Clone(b.Build())
 	for name, c := range map[string]struct {
 		records []byte
 		want    []kafka.Error
 	}{
-		"length -1":                {forged(put(8, int32(-1))), []kafka.Error{kafka.CorruptMessage}},
-		"length of 2^31-1":         {forged(put(8, int32(math.MaxInt32))), []kafka.Error{kafka.InvalidRecord}},
-		"length too small":         {forged(put(8, int32(10))), []kafka.Error{kafka.CorruptMessage}},
-		"length beyond the blob":   {forged(put(8, int32(5000))), []kafka.Error{kafka.InvalidRecord}},
-		"cut":                      {values("a", "b")[:70], []kafka.Error{kafka.InvalidRecord}},
+		"length -1":                {raw.Forged(raw.Put(8, int32(-1))), []kafka.Error{kafka.CorruptMessage}},
+		"length of 2^31-1":         {raw.Forged(raw.Put(8, int32(math.MaxInt32))), []kafka.Error{kafka.InvalidRecord}},
+		"length too small":         {raw.Forged(raw.Put(8, int32(10))), []kafka.Error{kafka.CorruptMessage}},
+		"length beyond the blob":   {raw.Forged(raw.Put(8, int32(5000))), []kafka.Error{kafka.InvalidRecord}},
+		"cut":                      {raw.Values("a", "b")[:70], []kafka.Error{kafka.InvalidRecord}},
 		"no bytes":                 {[]byte{}, []kafka.Error{kafka.InvalidRecord}},
-		"more records than said":   {forged(func(b []byte) { put(57, int32(2))(b); put(23, int32(1))(b) }), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"fewer records than said":  {forged(func(b []byte) { put(57, int32(4))(b); put(23, int32(3))(b) }), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"a record's length is -1":  {forged(func(b []byte) { b[61] = 1 }), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"a record's length is 60":  {forged(func(b []byte) { b[61] = 120 }), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"compressed and cut":       {sealed(cut(packed, 20)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"compressed with rubbish":  {sealed(spoilt(packed)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"compressed, says snappy":  {sealed(recoded(packed, 2)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"compressed, says zstd":    {sealed(recoded(packed, 4)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"compressed, says nothing": {sealed(recoded(packed, 0)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
-		"an unknown codec":         {sealed(recoded(packed, 5)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage, kafka.UnsupportedCompressionType}},
+		"more records than said":   {raw.Forged(func(b []byte) { raw.Put(57, int32(2))(b); raw.Put(23, int32(1))(b) }), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"fewer records than said":  {raw.Forged(func(b []byte) { raw.Put(57, int32(4))(b); raw.Put(23, int32(3))(b) }), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"a record's length is -1":  {raw.Forged(func(b []byte) { b[61] = 1 }), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"a record's length is 60":  {raw.Forged(func(b []byte) { b[61] = 120 }), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"compressed and cut":       {raw.Sealed(cut(packed, 20)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"compressed with rubbish":  {raw.Sealed(spoilt(packed)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"compressed, says snappy":  {raw.Sealed(recoded(packed, 2)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"compressed, says zstd":    {raw.Sealed(recoded(packed, 4)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"compressed, says nothing": {raw.Sealed(recoded(packed, 0)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage}},
+		"an unknown codec":         {raw.Sealed(recoded(packed, 5)), []kafka.Error{kafka.InvalidRecord, kafka.CorruptMessage, kafka.UnsupportedCompressionType}},
 	} {
 		row := l.produce(9, "t", c.records)
 		if got := kafka.Error(row.ErrorCode); !slices.Contains(c.want, got) {
@@ -240,7 +213,7 @@ func TestRule43MalformedInside(t *testing.T) {
 // cut takes bytes from the end of a batch, and says so in its length.
 func cut(b []byte, n int) []byte {
 	b = slices.Clone(b[:len(b)-n])
-	put(8, int32(len(b)-12))(b)
+	raw.Put(8, int32(len(b)-12))(b)
 	return b
 }
 
@@ -263,11 +236,11 @@ func recoded(b []byte, codec byte) []byte {
 // The broker's time comes with the answer where the topic says so, and -1 where the record's own counts.
 func TestRule44AppendTimeInTheAnswer(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("created", 1)
-	l.create("appended", 1, "message.timestamp.type", "LogAppendTime")
+	l.Create("created", 1)
+	l.Create("appended", 1, "message.timestamp.type", "LogAppendTime")
 	for version := int16(3); version <= 12; version++ {
 		before := time.Now().UnixMilli()
-		appended, created := l.produce(version, "appended", values("x")), l.produce(version, "created", values("x"))
+		appended, created := l.produce(version, "appended", raw.Values("x")), l.produce(version, "created", raw.Values("x"))
 		after := time.Now().UnixMilli()
 		if appended.ErrorCode != 0 || appended.LogAppendTime < before || appended.LogAppendTime > after || created.LogAppendTime != -1 {
 			t.Errorf("v%d: append time %d between %d and %d, create time %d, want -1", version, appended.LogAppendTime, before, after, created.LogAppendTime)
@@ -279,10 +252,10 @@ func TestRule44AppendTimeInTheAnswer(t *testing.T) {
 func TestRule45AppendTimeInTheBatch(t *testing.T) {
 	b := brokertest.Start(t)
 	l := connect(t, b.Addr())
-	l.create("t", 1, "message.timestamp.type", "LogAppendTime")
+	l.Create("t", 1, "message.timestamp.type", "LogAppendTime")
 	began := time.Now().Add(-time.Millisecond)
 	for _, codec := range []compress.Codec{compress.None, compress.Gzip, compress.Snappy, compress.LZ4, compress.Zstd} {
-		code(t, codec.String(), l.produce(9, "t", batch(codec, 2, 3)).ErrorCode, kafka.None)
+		code(t, codec.String(), l.produce(9, "t", raw.Batch(codec, 2, 3)).ErrorCode, kafka.None)
 	}
 	for _, b := range whole(t, l.fetch("t", 0).RecordBatches) {
 		if err := b.CheckCRC(); err != nil || !b.LogAppendTime() || b.MaxTimestampMs() < began.UnixMilli() {
@@ -307,15 +280,15 @@ func TestRule45AppendTimeInTheBatch(t *testing.T) {
 // A commit to a partition that is not there is refused by itself, and the others are kept.
 func TestRule47CommitsToPartitionsThatAreNotThere(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	id := l.create("t", 1)
+	id := l.Create("t", 1)
 	l.coordinator("g")
 	for version := int16(2); version <= 10; version++ {
-		row := commitRow{"t", [16]byte{}, 0, int64(version)}
-		gone := commitRow{"t", [16]byte{}, 99, 1}
+		row := raw.CommitRow{Topic: "t", Offset: int64(version)}
+		gone := raw.CommitRow{Topic: "t", Partition: 99, Offset: 1}
 		if version >= 10 {
-			row.topic, row.id, gone.topic, gone.id = "", id, "", id
+			row.Topic, row.ID, gone.Topic, gone.ID = "", id, "", id
 		}
-		resp := l.ask(commitRequest(version, "g", "", -1, row, gone)).(*kmsg.OffsetCommitResponse).Topics[0].Partitions
+		resp := l.Ask(raw.Commit(version, "g", "", -1, row, gone)).(*kmsg.OffsetCommitResponse).Topics[0].Partitions
 		code(t, fmt.Sprintf("v%d: partition 0", version), resp[0].ErrorCode, kafka.None)
 		code(t, fmt.Sprintf("v%d: partition 99", version), resp[1].ErrorCode, kafka.UnknownTopicOrPartition)
 		if got := l.committed("g", "t", 0); got != int64(version) {
@@ -332,24 +305,24 @@ func (l *link) coordinator(group string) {
 	l.Helper()
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	req.CoordinatorKey = group
-	until(l, req, "a coordinator", found)
-	until(l, at(5, kmsg.NewPtrListGroupsRequest()), "all groups", func(r *kmsg.ListGroupsResponse) bool { return r.ErrorCode == 0 })
+	raw.Until(l.Conn, req, "a coordinator", raw.Found)
+	raw.Until(l.Conn, raw.At(5, kmsg.NewPtrListGroupsRequest()), "all groups", func(r *kmsg.ListGroupsResponse) bool { return r.ErrorCode == 0 })
 }
 
 // committed is a group's offset in one partition, -1 for none.
 func (l *link) committed(group, topic string, partition int32) int64 {
 	l.Helper()
-	resp := l.ask(offsetsRequest(7, group, []commitRow{{topic, [16]byte{}, partition, 0}})).(*kmsg.OffsetFetchResponse)
+	resp := l.Ask(raw.Offsets(7, group, []raw.CommitRow{{Topic: topic, Partition: partition}})).(*kmsg.OffsetFetchResponse)
 	return resp.Topics[0].Partitions[0].Offset
 }
 
 // acks is -1, 0 or 1, and nothing else.
 func TestRule48AcksAndInSyncReplicas(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	for version := int16(3); version <= 12; version++ {
 		for acks, want := range map[int16]kafka.Error{2: kafka.InvalidRequiredAcks, -2: kafka.InvalidRequiredAcks, 32767: kafka.InvalidRequiredAcks, 1: kafka.None, -1: kafka.None} {
-			row := l.ask(produceRequest(version, acks, produceRow{"t", [16]byte{}, 0, values("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+			row := l.Ask(raw.Produce(version, acks, raw.ProduceRow{Topic: "t", Records: raw.Values("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 			code(t, fmt.Sprintf("v%d: acks=%d", version, acks), row.ErrorCode, want)
 			if row.ErrorCode != 0 && row.BaseOffset != -1 {
 				t.Errorf("v%d: acks=%d: refused with base offset %d", version, acks, row.BaseOffset)
@@ -364,9 +337,9 @@ func TestRule48AcksAndInSyncReplicas(t *testing.T) {
 // One replica is all there is: a minimum of two counts as one.
 func TestRuleH1InSyncMinimumOfASingleReplica(t *testing.T) {
 	l := connect(t, brokertest.Start(t, brokertest.Property("min.insync.replicas", "2")).Addr())
-	l.create("by-default", 1)
-	l.create("by-topic", 1, "min.insync.replicas", "3")
+	l.Create("by-default", 1)
+	l.Create("by-topic", 1, "min.insync.replicas", "3")
 	for _, name := range []string{"by-default", "by-topic"} {
-		code(t, name, l.produce(9, name, values("x")).ErrorCode, kafka.None)
+		code(t, name, l.produce(9, name, raw.Values("x")).ErrorCode, kafka.None)
 	}
 }

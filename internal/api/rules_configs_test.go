@@ -10,6 +10,7 @@ import (
 
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 // The sources of a setting, as DescribeConfigs numbers them.
@@ -35,12 +36,12 @@ func (l *link) setting(version int16, kind kmsg.ConfigResourceType, name, key st
 // settings describes the given keys of a resource, all of them when none is given.
 func (l *link) settings(version int16, kind kmsg.ConfigResourceType, name string, keys ...string) []kmsg.DescribeConfigsResponseResourceConfig {
 	l.Helper()
-	req := at(version, kmsg.NewPtrDescribeConfigsRequest())
+	req := raw.At(version, kmsg.NewPtrDescribeConfigsRequest())
 	req.IncludeSynonyms = true
 	r := kmsg.NewDescribeConfigsRequestResource()
 	r.ResourceType, r.ResourceName, r.ConfigNames = kind, name, keys
 	req.Resources = append(req.Resources, r)
-	got := l.ask(req).(*kmsg.DescribeConfigsResponse).Resources[0]
+	got := l.Ask(req).(*kmsg.DescribeConfigsResponse).Resources[0]
 	if got.ErrorCode != 0 {
 		l.Fatalf("DescribeConfigs v%d of %s: %v", version, name, kafka.Error(got.ErrorCode))
 	}
@@ -50,7 +51,7 @@ func (l *link) settings(version int16, kind kmsg.ConfigResourceType, name string
 // change is an IncrementalAlterConfigs of one key of a topic.
 func (l *link) change(version int16, topic, key string, op kmsg.IncrementalAlterConfigOp, value string) kafka.Error {
 	l.Helper()
-	req := at(version, kmsg.NewPtrIncrementalAlterConfigsRequest())
+	req := raw.At(version, kmsg.NewPtrIncrementalAlterConfigsRequest())
 	r := kmsg.NewIncrementalAlterConfigsRequestResource()
 	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 	entry := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
@@ -60,13 +61,13 @@ func (l *link) change(version int16, topic, key string, op kmsg.IncrementalAlter
 	}
 	r.Configs = append(r.Configs, entry)
 	req.Resources = append(req.Resources, r)
-	return kafka.Error(l.ask(req).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode)
+	return kafka.Error(l.Ask(req).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode)
 }
 
 // replace is an AlterConfigs of a topic, with settings as name, value.
 func (l *link) replace(version int16, topic string, settings ...string) kafka.Error {
 	l.Helper()
-	req := at(version, kmsg.NewPtrAlterConfigsRequest())
+	req := raw.At(version, kmsg.NewPtrAlterConfigsRequest())
 	r := kmsg.NewAlterConfigsRequestResource()
 	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
 	for i := 0; i < len(settings); i += 2 {
@@ -75,14 +76,14 @@ func (l *link) replace(version int16, topic string, settings ...string) kafka.Er
 		r.Configs = append(r.Configs, entry)
 	}
 	req.Resources = append(req.Resources, r)
-	return kafka.Error(l.ask(req).(*kmsg.AlterConfigsResponse).Resources[0].ErrorCode)
+	return kafka.Error(l.Ask(req).(*kmsg.AlterConfigsResponse).Resources[0].ErrorCode)
 }
 
 // What is set on the topic comes from the topic, also where it equals what it would be without.
 func TestRule27SourceOfASetting(t *testing.T) {
 	b := brokertest.Start(t, brokertest.Property("log.retention.ms", "1000000"))
 	l := connect(t, b.Addr())
-	l.create("t", 1, "cleanup.policy", "delete")
+	l.Create("t", 1, "cleanup.policy", "delete")
 	for version := int16(1); version <= 4; version++ {
 		for key, want := range map[string]kmsg.ConfigSource{"cleanup.policy": fromTopic, "retention.ms": fromFile, "segment.ms": builtIn} {
 			if got := l.setting(version, kmsg.ConfigResourceTypeTopic, "t", key).Source; got != want {
@@ -96,12 +97,12 @@ func TestRule27SourceOfASetting(t *testing.T) {
 	if got := l.setting(4, kmsg.ConfigResourceTypeTopic, "t", "cleanup.policy"); got.Source != builtIn || deref(got.Value) != "delete" {
 		t.Errorf("deleted: %s from %v", deref(got.Value), got.Source)
 	}
-	all := at(1, kmsg.NewPtrIncrementalAlterConfigsRequest())
+	all := raw.At(1, kmsg.NewPtrIncrementalAlterConfigsRequest())
 	r := kmsg.NewIncrementalAlterConfigsRequestResource()
 	r.ResourceType = kmsg.ConfigResourceTypeBroker
 	r.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "log.retention.ms", Value: new("2000000")}}
 	all.Resources = append(all.Resources, r)
-	code(t, "a default of the cluster", l.ask(all).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode, kafka.None)
+	code(t, "a default of the cluster", l.Ask(all).(*kmsg.IncrementalAlterConfigsResponse).Resources[0].ErrorCode, kafka.None)
 	if got := l.setting(4, kmsg.ConfigResourceTypeTopic, "t", "retention.ms"); got.Source != fromCluster || deref(got.Value) != "2000000" {
 		t.Errorf("after a default of the cluster: %s from %v", deref(got.Value), got.Source)
 	}
@@ -110,7 +111,7 @@ func TestRule27SourceOfASetting(t *testing.T) {
 // All keys are described, or exactly those asked for, and the chain of synonyms begins with what counts.
 func TestRule28SynonymsOfASetting(t *testing.T) {
 	l := connect(t, brokertest.Start(t, brokertest.Property("message.max.bytes", "2000000")).Addr())
-	l.create("t", 1, "max.message.bytes", "5000")
+	l.Create("t", 1, "max.message.bytes", "5000")
 	for version := int16(1); version <= 4; version++ {
 		if all := l.settings(version, kmsg.ConfigResourceTypeTopic, "t"); len(all) < 30 {
 			t.Errorf("v%d: %d keys of a topic", version, len(all))
@@ -143,7 +144,7 @@ func TestRule29ReplacingAndChanging(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for version := range int16(3) {
 		name := fmt.Sprint("old", version)
-		l.create(name, 1, "cleanup.policy", "compact", "retention.ms", "5000")
+		l.Create(name, 1, "cleanup.policy", "compact", "retention.ms", "5000")
 		if c := l.replace(version, name, "retention.ms", "6000"); c != kafka.None {
 			t.Fatal(c)
 		}
@@ -154,7 +155,7 @@ func TestRule29ReplacingAndChanging(t *testing.T) {
 	}
 	for version := range int16(2) {
 		name := fmt.Sprint("new", version)
-		l.create(name, 1, "cleanup.policy", "compact", "retention.ms", "5000")
+		l.Create(name, 1, "cleanup.policy", "compact", "retention.ms", "5000")
 		if c := l.change(version, name, "retention.ms", kmsg.IncrementalAlterConfigOpSet, "6000"); c != kafka.None {
 			t.Fatal(c)
 		}
@@ -170,7 +171,7 @@ func TestRule30AppendAndSubtract(t *testing.T) {
 	const add, take = kmsg.IncrementalAlterConfigOpAppend, kmsg.IncrementalAlterConfigOpSubtract
 	for version := range int16(2) {
 		name := fmt.Sprint("t", version)
-		l.create(name, 1)
+		l.Create(name, 1)
 		for _, step := range []struct {
 			key   string
 			op    kmsg.IncrementalAlterConfigOp

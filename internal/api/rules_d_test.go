@@ -11,22 +11,14 @@ import (
 
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 	"github.com/raftsman/raftsman/internal/record"
 )
-
-// sequenced is a batch of an idempotent producer.
-func sequenced(id kafka.ProducerID, epoch kafka.ProducerEpoch, base kafka.Sequence, count int) record.Batch {
-	b := record.Builder{Producer: &record.Producer{ID: id, Epoch: epoch, BaseSequence: base}}
-	for i := range count {
-		b.Add([]byte("k"), fmt.Appendf(nil, "%d/%d", base, i), nil, longAgoMs)
-	}
-	return b.Build()
-}
 
 // newProducer takes a producer id from the broker.
 func (l *link) newProducer() kafka.ProducerID {
 	l.Helper()
-	resp := l.ask(at(5, kmsg.NewPtrInitProducerIDRequest())).(*kmsg.InitProducerIDResponse)
+	resp := l.Ask(raw.At(5, kmsg.NewPtrInitProducerIDRequest())).(*kmsg.InitProducerIDResponse)
 	if resp.ErrorCode != 0 || resp.ProducerEpoch != 0 {
 		l.Fatalf("producer id: %+v", resp)
 	}
@@ -38,11 +30,11 @@ func TestRule49RepeatedBatches(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.Start(t, brokertest.Dir(dir))
 	l := connect(t, b.Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	id := l.newProducer()
 	bases := map[kafka.Sequence]int64{}
 	for i := range kafka.Sequence(6) {
-		row := l.produce(9, "t", sequenced(id, 0, i*2, 2))
+		row := l.produce(9, "t", raw.Sequenced(id, 0, i*2, 2))
 		if row.ErrorCode != 0 {
 			t.Fatalf("batch %d: %v", i, kafka.Error(row.ErrorCode))
 		}
@@ -52,7 +44,7 @@ func TestRule49RepeatedBatches(t *testing.T) {
 		t.Helper()
 		for version := int16(3); version <= 12; version++ {
 			for i := kafka.Sequence(1); i < 6; i++ {
-				if row := l.produce(version, "t", sequenced(id, 0, i*2, 2)); row.ErrorCode != 0 || row.BaseOffset != bases[i] {
+				if row := l.produce(version, "t", raw.Sequenced(id, 0, i*2, 2)); row.ErrorCode != 0 || row.BaseOffset != bases[i] {
 					t.Errorf("%s, v%d: batch %d again: %v at %d, was at %d", when, version, i, kafka.Error(row.ErrorCode), row.BaseOffset, bases[i])
 				}
 			}
@@ -60,7 +52,7 @@ func TestRule49RepeatedBatches(t *testing.T) {
 		if got := l.end("t"); got != 12 {
 			t.Errorf("%s: the log ends at %d, want 12", when, got)
 		}
-		if row := l.produce(9, "t", sequenced(id, 0, 0, 2)); row.ErrorCode == 0 {
+		if row := l.produce(9, "t", raw.Sequenced(id, 0, 0, 2)); row.ErrorCode == 0 {
 			t.Errorf("%s: the sixth batch before is taken for new at %d", when, row.BaseOffset)
 		}
 	}
@@ -76,17 +68,17 @@ func TestRule49RepeatedBatches(t *testing.T) {
 func TestRule50GapInTheSequence(t *testing.T) {
 	b := brokertest.Start(t)
 	l := connect(t, b.Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	id := l.newProducer()
 	pipeline := func(bases ...kafka.Sequence) (codes []kafka.Error) {
 		t.Helper()
-		first := l.last + 1
+		first := l.Last + 1
 		for _, base := range bases {
-			l.send(produceRequest(9, -1, produceRow{"t", [16]byte{}, 0, sequenced(id, 0, base, 1)}))
+			l.Send(raw.Produce(9, -1, raw.ProduceRow{Topic: "t", Records: raw.Sequenced(id, 0, base, 1)}))
 		}
 		for i := range bases {
-			req := produceRequest(9, -1)
-			resp := l.answer(req, first+int32(i)).(*kmsg.ProduceResponse)
+			req := raw.Produce(9, -1)
+			resp := l.Answer(req, first+int32(i)).(*kmsg.ProduceResponse)
 			codes = append(codes, kafka.Error(resp.Topics[0].Partitions[0].ErrorCode))
 		}
 		return codes
@@ -121,29 +113,29 @@ func TestRule51SequenceWraps(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.Start(t, brokertest.Dir(dir))
 	l := connect(t, b.Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	id := l.newProducer()
-	code(t, "across the wrap", l.produce(9, "t", sequenced(id, 0, 2147483640, 20)).ErrorCode, kafka.None)
-	code(t, "after the wrap", l.produce(9, "t", sequenced(id, 0, 12, 1)).ErrorCode, kafka.None)
-	if row := l.produce(9, "t", sequenced(id, 0, 2147483640, 20)); row.ErrorCode != 0 || row.BaseOffset != 0 {
+	code(t, "across the wrap", l.produce(9, "t", raw.Sequenced(id, 0, 2147483640, 20)).ErrorCode, kafka.None)
+	code(t, "after the wrap", l.produce(9, "t", raw.Sequenced(id, 0, 12, 1)).ErrorCode, kafka.None)
+	if row := l.produce(9, "t", raw.Sequenced(id, 0, 2147483640, 20)); row.ErrorCode != 0 || row.BaseOffset != 0 {
 		t.Errorf("across the wrap again: %+v", row)
 	}
 	other := l.newProducer()
-	code(t, "up to the largest", l.produce(9, "t", sequenced(other, 0, math.MaxInt32, 1)).ErrorCode, kafka.None)
+	code(t, "up to the largest", l.produce(9, "t", raw.Sequenced(other, 0, math.MaxInt32, 1)).ErrorCode, kafka.None)
 	b.Close()
 	l = connect(t, brokertest.Start(t, brokertest.Dir(dir)).Addr())
-	code(t, "after a restart", l.produce(9, "t", sequenced(id, 0, 13, 1)).ErrorCode, kafka.None)
-	code(t, "0 after the largest", l.produce(9, "t", sequenced(other, 0, 0, 1)).ErrorCode, kafka.None)
-	code(t, "-2^31", l.produce(9, "t", sequenced(other, 0, math.MinInt32, 1)).ErrorCode, kafka.InvalidRecord)
+	code(t, "after a restart", l.produce(9, "t", raw.Sequenced(id, 0, 13, 1)).ErrorCode, kafka.None)
+	code(t, "0 after the largest", l.produce(9, "t", raw.Sequenced(other, 0, 0, 1)).ErrorCode, kafka.None)
+	code(t, "-2^31", l.produce(9, "t", raw.Sequenced(other, 0, math.MinInt32, 1)).ErrorCode, kafka.InvalidRecord)
 }
 
 func TestRule52NegativeSequenceIsNoGap(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	for version := int16(3); version <= 12; version++ {
 		id := l.newProducer()
 		for _, base := range []kafka.Sequence{-5, -1, math.MinInt32} {
-			code(t, fmt.Sprintf("v%d: sequence %d", version, base), l.produce(version, "t", sequenced(id, 0, base, 1)).ErrorCode, kafka.InvalidRecord)
+			code(t, fmt.Sprintf("v%d: sequence %d", version, base), l.produce(version, "t", raw.Sequenced(id, 0, base, 1)).ErrorCode, kafka.InvalidRecord)
 		}
 	}
 	if end := l.end("t"); end != 0 {
@@ -153,7 +145,7 @@ func TestRule52NegativeSequenceIsNoGap(t *testing.T) {
 
 func TestRule53SequenceOfANewEpoch(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 1)
+	l.Create("t", 1)
 	for version := int16(3); version <= 12; version++ {
 		id := l.newProducer()
 		for _, s := range []struct {
@@ -169,7 +161,7 @@ func TestRule53SequenceOfANewEpoch(t *testing.T) {
 			{5, 0, kafka.None},
 			{1, 2, kafka.InvalidProducerEpoch},
 		} {
-			code(t, fmt.Sprintf("v%d: epoch %d, sequence %d", version, s.epoch, s.base), l.produce(version, "t", sequenced(id, s.epoch, s.base, 1)).ErrorCode, s.want)
+			code(t, fmt.Sprintf("v%d: epoch %d, sequence %d", version, s.epoch, s.base), l.produce(version, "t", raw.Sequenced(id, s.epoch, s.base, 1)).ErrorCode, s.want)
 		}
 	}
 }
@@ -179,15 +171,15 @@ func TestRule54SequenceDiesWithItsTopic(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	id := l.newProducer()
 	for round := range 3 {
-		l.create("t", 1)
+		l.Create("t", 1)
 		for i := range kafka.Sequence(3) {
-			if row := l.produce(9, "t", sequenced(id, 0, i, 1)); row.ErrorCode != 0 || row.BaseOffset != int64(i) {
+			if row := l.produce(9, "t", raw.Sequenced(id, 0, i, 1)); row.ErrorCode != 0 || row.BaseOffset != int64(i) {
 				t.Errorf("round %d, sequence %d: %v at %d", round, i, kafka.Error(row.ErrorCode), row.BaseOffset)
 			}
 		}
-		del := at(5, kmsg.NewPtrDeleteTopicsRequest())
+		del := raw.At(5, kmsg.NewPtrDeleteTopicsRequest())
 		del.TopicNames = []string{"t"}
-		code(t, "delete", l.ask(del).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kafka.None)
+		code(t, "delete", l.Ask(del).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kafka.None)
 	}
 }
 
@@ -196,12 +188,12 @@ func TestRule55SequencesSurviveACrash(t *testing.T) {
 	dir := t.TempDir()
 	b := brokertest.Start(t, brokertest.Dir(dir))
 	l := connect(t, b.Addr())
-	l.create("t", 1, "segment.bytes", "1048576")
+	l.Create("t", 1, "segment.bytes", "1048576")
 	id := l.newProducer()
 	next := kafka.Sequence(0)
 	for round := range 6 {
 		for range 20 {
-			code(t, fmt.Sprintf("round %d, sequence %d", round, next), l.produce(9, "t", sequenced(id, 0, next, 1)).ErrorCode, kafka.None)
+			code(t, fmt.Sprintf("round %d, sequence %d", round, next), l.produce(9, "t", raw.Sequenced(id, 0, next, 1)).ErrorCode, kafka.None)
 			next++
 		}
 		if round%3 == 2 {
@@ -212,7 +204,7 @@ func TestRule55SequencesSurviveACrash(t *testing.T) {
 		b = brokertest.Start(t, brokertest.Dir(dir))
 		l = connect(t, b.Addr())
 		for base := next - 5; base < next; base++ { // whose answers were lost
-			code(t, fmt.Sprintf("round %d, sequence %d again", round, base), l.produce(9, "t", sequenced(id, 0, base, 1)).ErrorCode, kafka.None)
+			code(t, fmt.Sprintf("round %d, sequence %d again", round, base), l.produce(9, "t", raw.Sequenced(id, 0, base, 1)).ErrorCode, kafka.None)
 		}
 		if end := l.end("t"); end != int64(next) {
 			t.Fatalf("round %d: the log ends at %d, want %d", round, end, next)
@@ -238,17 +230,17 @@ func TestRule55SequencesSurviveACrash(t *testing.T) {
 // Without transactions nothing is aborted: read_uncommitted says null, read_committed an empty list, and both read everything.
 func TestRule66AbortedListByIsolation(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	id := l.create("t", 1)
-	l.produce(9, "t", values("a", "b"))
+	id := l.Create("t", 1)
+	l.produce(9, "t", raw.Values("a", "b"))
 	for version := int16(4); version <= 18; version++ {
 		for isolation := range int8(2) {
-			ask := fetchRow{"t", [16]byte{}, 0, 0}
+			ask := raw.FetchRow{Topic: "t"}
 			if version >= 13 {
-				ask = fetchRow{"", id, 0, 0}
+				ask = raw.FetchRow{Topic: "", ID: id}
 			}
-			req := fetchRequest(version, ask)
+			req := raw.Fetch(version, ask)
 			req.IsolationLevel = isolation
-			p := l.ask(req).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+			p := l.Ask(req).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 			if p.ErrorCode != 0 || p.LastStableOffset != 2 || (p.AbortedTransactions == nil) != (isolation == 0) || len(p.AbortedTransactions) != 0 || len(p.RecordBatches) == 0 {
 				t.Errorf("v%d, isolation %d: %+v", version, isolation, p)
 			}
@@ -259,33 +251,33 @@ func TestRule66AbortedListByIsolation(t *testing.T) {
 // No transaction is open, so that records of one are refused, and with a code that lets the last stable offset go on.
 func TestRule67RecordsOutsideATransaction(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	id := l.create("t", 1)
+	id := l.Create("t", 1)
 	b := record.Builder{Producer: &record.Producer{ID: 5}, Transactional: true}
-	b.Add([]byte("k"), []byte("v"), nil, longAgoMs)
+	b.Add([]byte("k"), []byte("v"), nil, raw.LongAgoMs)
 	batch := b.Build()
 	for version := int16(3); version <= 13; version++ {
-		row := produceRow{"t", [16]byte{}, 0, slices.Clone(batch)}
+		row := raw.ProduceRow{Topic: "t", Records: slices.Clone(batch)}
 		if version >= 13 {
-			row.topic, row.id = "", id
+			row.Topic, row.ID = "", id
 		}
-		req := produceRequest(version, -1, row)
+		req := raw.Produce(version, -1, row)
 		req.TransactionID = new("tx")
-		p := l.ask(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+		p := l.Ask(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 		code(t, fmt.Sprintf("v%d", version), p.ErrorCode, kafka.InvalidTxnState)
 		if p.BaseOffset != -1 {
 			t.Errorf("v%d: refused with base offset %d", version, p.BaseOffset)
 		}
 	}
-	code(t, "other records", l.produce(9, "t", values("x")).ErrorCode, kafka.None)
-	req := listRequest(7, listRow{"t", 0, -1})
+	code(t, "other records", l.produce(9, "t", raw.Values("x")).ErrorCode, kafka.None)
+	req := raw.ListOffsets(7, raw.ListRow{Topic: "t", Timestamp: -1})
 	req.IsolationLevel = 1
-	if got := l.ask(req).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset; got != 1 {
+	if got := l.Ask(req).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset; got != 1 {
 		t.Errorf("the last stable offset is %d, want 1", got)
 	}
 	for version := range int16(6) {
-		init := at(version, kmsg.NewPtrInitProducerIDRequest())
+		init := raw.At(version, kmsg.NewPtrInitProducerIDRequest())
 		init.TransactionalID = new("tx")
-		if c := kafka.Error(l.ask(init).(*kmsg.InitProducerIDResponse).ErrorCode); c == kafka.None || c.Retriable() {
+		if c := kafka.Error(l.Ask(init).(*kmsg.InitProducerIDResponse).ErrorCode); c == kafka.None || c.Retriable() {
 			t.Errorf("InitProducerId v%d of a transactional id: %v, want one that is final", version, c)
 		}
 	}
@@ -294,16 +286,16 @@ func TestRule67RecordsOutsideATransaction(t *testing.T) {
 // The leader describes its producers; none has a transaction open.
 func TestRule68ProducersDescribed(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
-	l.create("t", 2)
+	l.Create("t", 2)
 	id := l.newProducer()
-	l.produce(9, "t", sequenced(id, 3, 0, 4))
+	l.produce(9, "t", raw.Sequenced(id, 3, 0, 4))
 	req := kmsg.NewPtrDescribeProducersRequest()
 	for topic, partitions := range map[string][]int32{"t": {0, 1, 7}, "nope": {0}} {
 		row := kmsg.NewDescribeProducersRequestTopic()
 		row.Topic, row.Partitions = topic, partitions
 		req.Topics = append(req.Topics, row)
 	}
-	for _, topic := range l.ask(req).(*kmsg.DescribeProducersResponse).Topics {
+	for _, topic := range l.Ask(req).(*kmsg.DescribeProducersResponse).Topics {
 		for _, p := range topic.Partitions {
 			switch at := fmt.Sprint(topic.Topic, p.Partition); at {
 			case "t0":

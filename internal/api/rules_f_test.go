@@ -13,17 +13,18 @@ import (
 
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 // join makes the link's client a member of a group: the only one, so that it need not wait.
 func (l *link) join(version int16, group string, instance *string) *kmsg.JoinGroupResponse {
 	l.Helper()
-	req := joinRequest(version, group, "", "range")
+	req := raw.Join(version, group, "", "range")
 	req.InstanceID = instance
-	resp := l.ask(req).(*kmsg.JoinGroupResponse)
+	resp := l.Ask(req).(*kmsg.JoinGroupResponse)
 	if kafka.Error(resp.ErrorCode) == kafka.MemberIdRequired {
 		req.MemberID = resp.MemberID
-		resp = l.ask(req).(*kmsg.JoinGroupResponse)
+		resp = l.Ask(req).(*kmsg.JoinGroupResponse)
 	}
 	if resp.ErrorCode != 0 {
 		l.Fatalf("join %s: %v", group, kafka.Error(resp.ErrorCode))
@@ -34,7 +35,7 @@ func (l *link) join(version int16, group string, instance *string) *kmsg.JoinGro
 // assign brings the assignment of a group whose only member is the link's client.
 func (l *link) assign(version int16, group string, joined *kmsg.JoinGroupResponse) *kmsg.SyncGroupResponse {
 	l.Helper()
-	resp := l.ask(syncRequest(version, group, joined.MemberID, joined.Generation, joined.MemberID)).(*kmsg.SyncGroupResponse)
+	resp := l.Ask(raw.Sync(version, group, joined.MemberID, joined.Generation, joined.MemberID)).(*kmsg.SyncGroupResponse)
 	if resp.ErrorCode != 0 || string(resp.MemberAssignment) != "assignment" {
 		l.Fatalf("sync %s: %v, %q", group, kafka.Error(resp.ErrorCode), resp.MemberAssignment)
 	}
@@ -44,9 +45,9 @@ func (l *link) assign(version int16, group string, joined *kmsg.JoinGroupRespons
 // beat is a heartbeat's code.
 func (l *link) beat(group, member string, generation int32, instance *string) kafka.Error {
 	l.Helper()
-	req := heartbeatRequest(4, group, member, generation)
+	req := raw.Heartbeat(4, group, member, generation)
 	req.InstanceID = instance
-	return kafka.Error(l.ask(req).(*kmsg.HeartbeatResponse).ErrorCode)
+	return kafka.Error(l.Ask(req).(*kmsg.HeartbeatResponse).ErrorCode)
 }
 
 // groupBroker is one whose sessions may be short, with a topic r of three partitions.
@@ -54,7 +55,7 @@ func groupBroker(t *testing.T, opts ...brokertest.Option) *brokertest.Broker {
 	t.Helper()
 	b := brokertest.Start(t, append(opts, brokertest.Property("group.min.session.timeout.ms", "100"))...)
 	l := connect(t, b.Addr())
-	l.create("r", 3)
+	l.Create("r", 3)
 	l.coordinator("g")
 	return b
 }
@@ -64,7 +65,7 @@ func TestRule83MemberIDsFirst(t *testing.T) {
 	b := groupBroker(t)
 	l := connect(t, b.Addr())
 	for version := range int16(10) {
-		first := l.ask(joinRequest(version, fmt.Sprint("g", version), "", "range")).(*kmsg.JoinGroupResponse)
+		first := l.Ask(raw.Join(version, fmt.Sprint("g", version), "", "range")).(*kmsg.JoinGroupResponse)
 		want := kafka.MemberIdRequired
 		if version < 4 {
 			want = kafka.None
@@ -76,20 +77,20 @@ func TestRule83MemberIDsFirst(t *testing.T) {
 		if version < 4 {
 			continue
 		}
-		code(t, fmt.Sprintf("v%d, with the id", version), l.ask(joinRequest(version, fmt.Sprint("g", version), first.MemberID, "range")).(*kmsg.JoinGroupResponse).ErrorCode, kafka.None)
-		static := joinRequest(version, fmt.Sprint("s", version), "", "range")
+		code(t, fmt.Sprintf("v%d, with the id", version), l.Ask(raw.Join(version, fmt.Sprint("g", version), first.MemberID, "range")).(*kmsg.JoinGroupResponse).ErrorCode, kafka.None)
+		static := raw.Join(version, fmt.Sprint("s", version), "", "range")
 		static.InstanceID = new("i")
 		if version >= 5 {
-			code(t, fmt.Sprintf("v%d, static", version), l.ask(static).(*kmsg.JoinGroupResponse).ErrorCode, kafka.None)
+			code(t, fmt.Sprintf("v%d, static", version), l.Ask(static).(*kmsg.JoinGroupResponse).ErrorCode, kafka.None)
 		}
 	}
-	lost := joinRequest(5, "lost", "", "range")
-	lost.SessionTimeoutMillis, lost.RebalanceTimeoutMillis = 500, int32((10 * patience).Milliseconds())
-	code(t, "an id that is never used", l.ask(lost).(*kmsg.JoinGroupResponse).ErrorCode, kafka.MemberIdRequired)
-	next := joinRequest(5, "lost", "", "range")
+	lost := raw.Join(5, "lost", "", "range")
+	lost.SessionTimeoutMillis, lost.RebalanceTimeoutMillis = 500, int32((10 * raw.Patience).Milliseconds())
+	code(t, "an id that is never used", l.Ask(lost).(*kmsg.JoinGroupResponse).ErrorCode, kafka.MemberIdRequired)
+	next := raw.Join(5, "lost", "", "range")
 	next.RebalanceTimeoutMillis = lost.RebalanceTimeoutMillis // so that nothing else ends the round
-	next.MemberID = l.ask(next).(*kmsg.JoinGroupResponse).MemberID
-	if joined := l.ask(next).(*kmsg.JoinGroupResponse); joined.ErrorCode != 0 || len(joined.Members) != 1 {
+	next.MemberID = l.Ask(next).(*kmsg.JoinGroupResponse).MemberID
+	if joined := l.Ask(next).(*kmsg.JoinGroupResponse); joined.ErrorCode != 0 || len(joined.Members) != 1 {
 		t.Errorf("the second member's round has %d members: %v", len(joined.Members), kafka.Error(joined.ErrorCode))
 	}
 }
@@ -103,18 +104,18 @@ func TestRule84StaticMembersReturn(t *testing.T) {
 	me := new("instance")
 	comeBack := func(before *kmsg.JoinGroupResponse) *kmsg.JoinGroupResponse {
 		t.Helper()
-		req := joinRequest(7, "g", "", "range")
+		req := raw.Join(7, "g", "", "range")
 		req.InstanceID = me
-		after := l.ask(req).(*kmsg.JoinGroupResponse)
+		after := l.Ask(req).(*kmsg.JoinGroupResponse)
 		if after.ErrorCode != 0 || after.MemberID == before.MemberID || after.Generation != before.Generation {
 			t.Fatalf("came back as %q in generation %d (%v), was %q in %d", after.MemberID, after.Generation, kafka.Error(after.ErrorCode), before.MemberID, before.Generation)
 		}
 		if c := l.beat("g", before.MemberID, before.Generation, me); c != kafka.FencedInstanceId {
 			t.Errorf("the id before: %v, want it fenced", c)
 		}
-		sync := syncRequest(5, "g", after.MemberID, after.Generation)
+		sync := raw.Sync(5, "g", after.MemberID, after.Generation)
 		sync.InstanceID = me
-		if got := l.ask(sync).(*kmsg.SyncGroupResponse); got.ErrorCode != 0 || string(got.MemberAssignment) != "assignment" {
+		if got := l.Ask(sync).(*kmsg.SyncGroupResponse); got.ErrorCode != 0 || string(got.MemberAssignment) != "assignment" {
 			t.Errorf("its assignment after: %v, %q", kafka.Error(got.ErrorCode), got.MemberAssignment)
 		}
 		if c := l.beat("g", after.MemberID, after.Generation, me); c != kafka.None {
@@ -123,9 +124,9 @@ func TestRule84StaticMembersReturn(t *testing.T) {
 		return after
 	}
 	joined := l.join(7, "g", me)
-	sync := syncRequest(5, "g", joined.MemberID, joined.Generation, joined.MemberID)
+	sync := raw.Sync(5, "g", joined.MemberID, joined.Generation, joined.MemberID)
 	sync.InstanceID = me
-	code(t, "sync", l.ask(sync).(*kmsg.SyncGroupResponse).ErrorCode, kafka.None)
+	code(t, "sync", l.Ask(sync).(*kmsg.SyncGroupResponse).ErrorCode, kafka.None)
 	joined = comeBack(joined)
 	joined = comeBack(joined)
 	b.Close()
@@ -144,7 +145,7 @@ func TestRule85CodesOfClassicGroups(t *testing.T) {
 	const group = "g"
 	commit := func(member string, generation int32) kafka.Error {
 		t.Helper()
-		resp := l.ask(commitRequest(8, group, member, generation, commitRow{"r", [16]byte{}, 0, 5})).(*kmsg.OffsetCommitResponse)
+		resp := l.Ask(raw.Commit(8, group, member, generation, raw.CommitRow{Topic: "r", Offset: 5})).(*kmsg.OffsetCommitResponse)
 		return kafka.Error(resp.Topics[0].Partitions[0].ErrorCode)
 	}
 	expect := func(state string, got, want kafka.Error) {
@@ -167,22 +168,22 @@ func TestRule85CodesOfClassicGroups(t *testing.T) {
 	expect("stable: heartbeat", l.beat(group, one.MemberID, gen, nil), kafka.None)
 	expect("stable: heartbeat of another generation", l.beat(group, one.MemberID, gen-1, nil), kafka.IllegalGeneration)
 	expect("stable: heartbeat of a stranger", l.beat(group, "stranger", gen, nil), kafka.UnknownMemberId)
-	joining := joinRequest(3, group, "", "range")
-	second.send(joining)
-	until(l, heartbeatRequest(4, group, one.MemberID, gen), "a rebalance", func(r *kmsg.HeartbeatResponse) bool {
+	joining := raw.Join(3, group, "", "range")
+	second.Send(joining)
+	raw.Until(l.Conn, raw.Heartbeat(4, group, one.MemberID, gen), "a rebalance", func(r *kmsg.HeartbeatResponse) bool {
 		return kafka.Error(r.ErrorCode) == kafka.RebalanceInProgress
 	})
 	expect("preparing: commit", commit(one.MemberID, gen), kafka.None)
-	expect("preparing: sync", kafka.Error(l.ask(syncRequest(3, group, one.MemberID, gen)).(*kmsg.SyncGroupResponse).ErrorCode), kafka.RebalanceInProgress)
-	l.ask(joinRequest(3, group, one.MemberID, "range"))
-	two := second.answer(joining, second.last).(*kmsg.JoinGroupResponse)
+	expect("preparing: sync", kafka.Error(l.Ask(raw.Sync(3, group, one.MemberID, gen)).(*kmsg.SyncGroupResponse).ErrorCode), kafka.RebalanceInProgress)
+	l.Ask(raw.Join(3, group, one.MemberID, "range"))
+	two := second.Answer(joining, second.Last).(*kmsg.JoinGroupResponse)
 	if two.Generation != gen+1 || two.LeaderID != one.MemberID {
 		t.Errorf("the next round: %+v", two)
 	}
 	expect("completing: heartbeat of the generation before", l.beat(group, one.MemberID, gen, nil), kafka.IllegalGeneration)
 	expect("completing: commit of the second", commit(two.MemberID, gen+1), kafka.RebalanceInProgress)
-	code(t, "the leader assigns", l.ask(syncRequest(3, group, one.MemberID, gen+1, one.MemberID, two.MemberID)).(*kmsg.SyncGroupResponse).ErrorCode, kafka.None)
-	code(t, "the second", second.ask(syncRequest(3, group, two.MemberID, gen+1)).(*kmsg.SyncGroupResponse).ErrorCode, kafka.None)
+	code(t, "the leader assigns", l.Ask(raw.Sync(3, group, one.MemberID, gen+1, one.MemberID, two.MemberID)).(*kmsg.SyncGroupResponse).ErrorCode, kafka.None)
+	code(t, "the second", second.Ask(raw.Sync(3, group, two.MemberID, gen+1)).(*kmsg.SyncGroupResponse).ErrorCode, kafka.None)
 	expect("stable again: commit of the second", commit(two.MemberID, gen+1), kafka.None)
 }
 
@@ -190,16 +191,16 @@ func TestRule86DeletingGroupsAndOffsets(t *testing.T) {
 	b := groupBroker(t)
 	l := connect(t, b.Addr())
 	l.assign(3, "live", l.join(3, "live", nil))
-	other := joinRequest(3, "other", "", "range")
+	other := raw.Join(3, "other", "", "range")
 	other.ProtocolType = "connect"
-	l.ask(other)
+	l.Ask(other)
 	for version := range int16(3) {
-		l.ask(commitRequest(8, "offsets", "", -1, commitRow{"r", [16]byte{}, 0, 5}))
+		l.Ask(raw.Commit(8, "offsets", "", -1, raw.CommitRow{Topic: "r", Offset: 5}))
 		gone := l.join(3, "left", nil)
-		l.ask(leaveRequest(2, "left", gone.MemberID))
-		req := at(version, kmsg.NewPtrDeleteGroupsRequest())
+		l.Ask(raw.Leave(2, "left", gone.MemberID))
+		req := raw.At(version, kmsg.NewPtrDeleteGroupsRequest())
 		req.Groups = []string{"live", "unknown", "offsets", "left"}
-		for _, g := range l.ask(req).(*kmsg.DeleteGroupsResponse).Groups {
+		for _, g := range l.Ask(req).(*kmsg.DeleteGroupsResponse).Groups {
 			want := map[string]kafka.Error{"live": kafka.NonEmptyGroup, "unknown": kafka.GroupIdNotFound}[g.Group]
 			code(t, fmt.Sprintf("v%d: delete %s", version, g.Group), g.ErrorCode, want)
 		}
@@ -207,14 +208,14 @@ func TestRule86DeletingGroupsAndOffsets(t *testing.T) {
 			t.Errorf("v%d: an offset of a deleted group is %d", version, got)
 		}
 	}
-	l.ask(commitRequest(8, "offsets", "", -1, commitRow{"r", [16]byte{}, 0, 5}, commitRow{"r", [16]byte{}, 1, 6}))
+	l.Ask(raw.Commit(8, "offsets", "", -1, raw.CommitRow{Topic: "r", Offset: 5}, raw.CommitRow{Topic: "r", Partition: 1, Offset: 6}))
 	remove := func(group string) (kafka.Error, kafka.Error) {
 		req := kmsg.NewPtrOffsetDeleteRequest()
 		req.Group = group
 		row := kmsg.NewOffsetDeleteRequestTopic()
 		row.Topic, row.Partitions = "r", []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}
 		req.Topics = append(req.Topics, row)
-		resp := l.ask(req).(*kmsg.OffsetDeleteResponse)
+		resp := l.Ask(req).(*kmsg.OffsetDeleteResponse)
 		if len(resp.Topics) == 0 {
 			return kafka.Error(resp.ErrorCode), kafka.None
 		}
@@ -237,9 +238,9 @@ func TestRule87DescribingAndListingGroups(t *testing.T) {
 	b := groupBroker(t)
 	l := connect(t, b.Addr())
 	l.assign(3, "live", l.join(3, "live", nil))
-	l.ask(commitRequest(8, "offsets", "", -1, commitRow{"r", [16]byte{}, 0, 5}))
+	l.Ask(raw.Commit(8, "offsets", "", -1, raw.CommitRow{Topic: "r", Offset: 5}))
 	for version := range int16(7) {
-		for _, g := range l.ask(describeGroups(version, "live", "offsets", "unknown")).(*kmsg.DescribeGroupsResponse).Groups {
+		for _, g := range l.Ask(raw.DescribeGroups(version, "live", "offsets", "unknown")).(*kmsg.DescribeGroupsResponse).Groups {
 			state, want := map[string]string{"live": "Stable", "offsets": "Empty", "unknown": "Dead"}[g.Group], kafka.None
 			if g.Group == "unknown" && version >= 6 {
 				want = kafka.GroupIdNotFound
@@ -258,7 +259,7 @@ func TestRule87DescribingAndListingGroups(t *testing.T) {
 			if version < 4 && filter[0] != "" || version < 5 && filter[1] != "" {
 				continue
 			}
-			req := at(version, kmsg.NewPtrListGroupsRequest())
+			req := raw.At(version, kmsg.NewPtrListGroupsRequest())
 			if filter[0] != "" {
 				req.StatesFilter = []string{filter[0]}
 			}
@@ -266,7 +267,7 @@ func TestRule87DescribingAndListingGroups(t *testing.T) {
 				req.TypesFilter = []string{filter[1]}
 			}
 			var got []string
-			for _, g := range l.ask(req).(*kmsg.ListGroupsResponse).Groups {
+			for _, g := range l.Ask(req).(*kmsg.ListGroupsResponse).Groups {
 				got = append(got, g.Group)
 			}
 			slices.Sort(got)
@@ -283,34 +284,34 @@ func TestRule96DefaultsInAnswers(t *testing.T) {
 	b := groupBroker(t)
 	l := connect(t, b.Addr())
 	rows := 0
-	for _, k := range kafkaKeys {
-		if k.comes != "" {
+	for _, k := range raw.Keys {
+		if k.Comes != "" {
 			continue
 		}
-		for _, v := range versionsOf(k.key) {
-			resp := l.ask(oddRequest(k.key, v, single))
-			checkDefaults(t, describeRequest(oddRequest(k.key, v, single)), reflect.ValueOf(resp).Elem(), &rows)
+		for _, v := range raw.VersionsOf(k.Key) {
+			resp := l.Ask(raw.Odd(k.Key, v, raw.Single))
+			checkDefaults(t, raw.Describe(raw.Odd(k.Key, v, raw.Single)), reflect.ValueOf(resp).Elem(), &rows)
 		}
 	}
 	if rows < 100 {
 		t.Errorf("only %d rows with an error were seen", rows)
 	}
 	for version := int16(10); version <= 13; version++ {
-		req := produceRequest(version, -1, produceRow{"", strangeID, 0, values("x")})
+		req := raw.Produce(version, -1, raw.ProduceRow{Topic: "", ID: raw.StrangeID, Records: raw.Values("x")})
 		if version < 13 {
-			req = produceRequest(version, -1, produceRow{"nope", [16]byte{}, 0, values("x")})
+			req = raw.Produce(version, -1, raw.ProduceRow{Topic: "nope", Records: raw.Values("x")})
 		}
-		p := l.ask(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+		p := l.Ask(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 		if p.CurrentLeader.LeaderID != -1 || p.CurrentLeader.LeaderEpoch != -1 {
 			t.Errorf("Produce v%d: leader %+v of a topic that is not there", version, p.CurrentLeader)
 		}
 	}
 	for version := int16(12); version <= 18; version++ {
-		req := fetchRequest(version, fetchRow{"", strangeID, 0, 0})
+		req := raw.Fetch(version, raw.FetchRow{Topic: "", ID: raw.StrangeID})
 		if version < 13 {
-			req = fetchRequest(version, fetchRow{"nope", [16]byte{}, 0, 0})
+			req = raw.Fetch(version, raw.FetchRow{Topic: "nope"})
 		}
-		p := l.ask(req).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		p := l.Ask(req).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 		if p.CurrentLeader.LeaderID != -1 || p.CurrentLeader.LeaderEpoch != -1 || p.PreferredReadReplica != -1 || p.SnapshotID.Epoch != -1 || p.DivergingEpoch.Epoch != -1 {
 			t.Errorf("Fetch v%d: %+v", version, p)
 		}
@@ -354,7 +355,7 @@ func TestRuleH3WhereAGroupsOffsetsLie(t *testing.T) {
 		t.Errorf("%d partitions, Kafka makes 50", count)
 	}
 	for _, group := range []string{"billing", "polygenelubricants", "grüppe ☃", "a", strings.Repeat("long ", 100)} { // the second one's hash is -2^31
-		l.ask(commitRequest(8, group, "", -1, commitRow{"r", [16]byte{}, 0, 5}))
+		l.Ask(raw.Commit(8, group, "", -1, raw.CommitRow{Topic: "r", Offset: 5}))
 		hash := int32(0)
 		for _, unit := range utf16.Encode([]rune(group)) {
 			hash = 31*hash + int32(unit)
@@ -363,7 +364,7 @@ func TestRuleH3WhereAGroupsOffsetsLie(t *testing.T) {
 		if hash != math.MinInt32 { // which has no absolute value
 			partition = max(hash, -hash) % count
 		}
-		p := l.ask(fetchRequest(12, fetchRow{"__consumer_offsets", [16]byte{}, partition, 0})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		p := l.Ask(raw.Fetch(12, raw.FetchRow{Topic: "__consumer_offsets", Partition: partition})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 		at := false
 		for _, batch := range whole(t, p.RecordBatches) {
 			for r, err := range batch.Records(1 << 20) {
@@ -391,7 +392,7 @@ func TestRuleH4SettingsOfNewTopics(t *testing.T) {
 	l := connect(t, brokertest.Start(t, brokertest.Property("log.segment.bytes", "2000000")).Addr())
 	for version := int16(5); version <= 7; version++ {
 		name := fmt.Sprint("t", version)
-		row := l.ask(createRequest(version, newTopic(name, 1, 1, "cleanup.policy", "compact"))).(*kmsg.CreateTopicsResponse).Topics[0]
+		row := l.Ask(raw.CreateTopics(version, raw.NewTopic(name, 1, 1, "cleanup.policy", "compact"))).(*kmsg.CreateTopicsResponse).Topics[0]
 		told := map[string]string{}
 		for _, c := range row.Configs {
 			told[c.Name] = fmt.Sprint(deref(c.Value), " from ", c.Source)
@@ -416,37 +417,37 @@ func TestRuleH5ClientsOutliveATopicMadeAnew(t *testing.T) {
 	l, reader := connect(t, b.Addr()), connect(t, b.Addr())
 	before, session, epoch := [16]byte{}, int32(0), int32(0)
 	for round := range 4 {
-		id := l.create("t", 1)
+		id := l.Create("t", 1)
 		if id == before || l.row(12, "t").TopicID != id {
 			t.Fatalf("round %d: the new topic's id is %x, Metadata says %x, the old one had %x", round, id, l.row(12, "t").TopicID, before)
 		}
 		if round > 0 {
-			stale := l.ask(produceRequest(13, -1, produceRow{"", before, 0, values("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
+			stale := l.Ask(raw.Produce(13, -1, raw.ProduceRow{Topic: "", ID: before, Records: raw.Values("x")})).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
 			code(t, "produce to the id before", stale.ErrorCode, kafka.UnknownTopicId)
-			gone := l.ask(fetchRequest(13, fetchRow{"", before, 0, 0})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+			gone := l.Ask(raw.Fetch(13, raw.FetchRow{Topic: "", ID: before})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 			code(t, "fetch from the id before", gone.ErrorCode, kafka.UnknownTopicId)
 		}
-		byName, byID := values("by name"), values("by id")
+		byName, byID := raw.Values("by name"), raw.Values("by id")
 		code(t, "by name", l.produce(12, "t", byName).ErrorCode, kafka.None)
-		code(t, "by id", l.ask(produceRequest(13, -1, produceRow{"", id, 0, byID})).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode, kafka.None)
+		code(t, "by id", l.Ask(raw.Produce(13, -1, raw.ProduceRow{Topic: "", ID: id, Records: byID})).(*kmsg.ProduceResponse).Topics[0].Partitions[0].ErrorCode, kafka.None)
 		// One session that reads by name all the time, as librdkafka has it, and starts again where it is out of range.
-		next := fetchRequest(12, fetchRow{"t", [16]byte{}, 0, 0})
+		next := raw.Fetch(12, raw.FetchRow{Topic: "t"})
 		next.SessionID, next.SessionEpoch = session, epoch
-		got := reader.ask(next).(*kmsg.FetchResponse)
+		got := reader.Ask(next).(*kmsg.FetchResponse)
 		if got.ErrorCode != 0 || len(got.Topics) != 1 || got.Topics[0].Partitions[0].ErrorCode != 0 || len(got.Topics[0].Partitions[0].RecordBatches) != len(byName)+len(byID) {
 			t.Errorf("round %d: the session by name reads %+v", round, got)
 		}
 		session, epoch = got.SessionID, epoch+1
-		read := l.ask(fetchRequest(16, fetchRow{"", id, 0, 0})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
+		read := l.Ask(raw.Fetch(16, raw.FetchRow{Topic: "", ID: id})).(*kmsg.FetchResponse).Topics[0].Partitions[0]
 		if read.ErrorCode != 0 || len(read.RecordBatches) != len(byName)+len(byID) {
 			t.Errorf("round %d: by the new id: %v, %d bytes", round, kafka.Error(read.ErrorCode), len(read.RecordBatches))
 		}
-		del := at(5, kmsg.NewPtrDeleteTopicsRequest())
+		del := raw.At(5, kmsg.NewPtrDeleteTopicsRequest())
 		del.TopicNames = []string{"t"}
-		code(t, "delete", l.ask(del).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kafka.None)
-		idle := fetchRequest(12)
+		code(t, "delete", l.Ask(del).(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, kafka.None)
+		idle := raw.Fetch(12)
 		idle.SessionID, idle.SessionEpoch = session, epoch
-		if got := reader.ask(idle).(*kmsg.FetchResponse); got.ErrorCode != 0 || len(got.Topics) != 1 || kafka.Error(got.Topics[0].Partitions[0].ErrorCode) != kafka.UnknownTopicOrPartition {
+		if got := reader.Ask(idle).(*kmsg.FetchResponse); got.ErrorCode != 0 || len(got.Topics) != 1 || kafka.Error(got.Topics[0].Partitions[0].ErrorCode) != kafka.UnknownTopicOrPartition {
 			t.Errorf("round %d: the session of a topic that is gone: %+v", round, got)
 		}
 		before, epoch = id, epoch+1

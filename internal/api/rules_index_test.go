@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 // rule is one row of the list of what brokers most often get wrong, by its number in that list.
@@ -55,10 +57,10 @@ var rules = []rule{
 	{30, "append and subtract", "", ""},
 	{31, "log directories", "", ""},
 	{32, "cluster and controller", "", ""},
-	{33, "elections", comesWithCluster, ""},
-	{34, "cancelled reassignment", comesWithCluster, ""},
-	{35, "replaced reassignment", comesWithCluster, ""},
-	{36, "feature updates", comesWithAPI, ""},
+	{33, "elections", raw.ComesWithCluster, ""},
+	{34, "cancelled reassignment", raw.ComesWithCluster, ""},
+	{35, "replaced reassignment", raw.ComesWithCluster, ""},
+	{36, "feature updates", raw.ComesWithAPI, ""},
 	{37, "too many partitions", "", ""},
 	{38, "size of a batch", "", ""},
 	{39, "batch larger than a segment", "", ""},
@@ -78,24 +80,24 @@ var rules = []rule{
 	{53, "sequence of a new epoch", "", ""},
 	{54, "sequence dies with its topic", "", ""},
 	{55, "sequences survive a restart", "", ""},
-	{56, "code of fencing by version", comesWithTransactions, ""},
-	{57, "take-over aborts", comesWithTransactions, ""},
-	{58, "epochs not burnt", comesWithTransactions, ""},
-	{59, "end asked for again", comesWithTransactions, ""},
-	{60, "retriable codes of the coordinator", comesWithTransactions, ""},
-	{61, "no unknown error on commit", comesWithTransactions, ""},
-	{62, "markers sent again", comesWithTransactions, ""},
+	{56, "code of fencing by version", raw.ComesWithTransactions, ""},
+	{57, "take-over aborts", raw.ComesWithTransactions, ""},
+	{58, "epochs not burnt", raw.ComesWithTransactions, ""},
+	{59, "end asked for again", raw.ComesWithTransactions, ""},
+	{60, "retriable codes of the coordinator", raw.ComesWithTransactions, ""},
+	{61, "no unknown error on commit", raw.ComesWithTransactions, ""},
+	{62, "markers sent again", raw.ComesWithTransactions, ""},
 	{63, "last stable offset", "", "internal/producer: clients can't write markers; the test does"},
 	{64, "no reading past it", "", "internal/replica: clients can't write markers; the test does"},
 	{65, "range of the aborted list", "", "internal/replica: clients can't write markers; the test does"},
 	{66, "aborted list by isolation", "", ""},
 	{67, "records outside a transaction", "", ""},
 	{68, "producers described", "", ""},
-	{69, "fenced transactional commits", comesWithTransactions, ""},
-	{70, "stable offsets only", comesWithTransactions, ""},
+	{69, "fenced transactional commits", raw.ComesWithTransactions, ""},
+	{70, "stable offsets only", raw.ComesWithTransactions, ""},
 	{71, "first batch over the limits", "", ""},
 	{72, "fetch waits", "", ""},
-	{73, "throttled session", comesWithAPI, ""},
+	{73, "throttled session", raw.ComesWithAPI, ""},
 	{74, "session epochs", "", ""},
 	{75, "what a session remembers", "", ""},
 	{76, "leader epochs in requests", "", ""},
@@ -111,26 +113,26 @@ var rules = []rule{
 	{86, "deleting groups and offsets", "", ""},
 	{87, "describing and listing groups", "", ""},
 	{88, "offsets expire when nobody is there", "", "internal/group: retention is counted in minutes; the test has its own clock"},
-	{89, "logging in again", comesWithSecurity, ""},
-	{90, "failed logins", comesWithSecurity, ""},
-	{91, "passwords administered", comesWithSecurity, ""},
-	{92, "matching of access rules", comesWithSecurity, ""},
-	{93, "hidden topics", comesWithSecurity, ""},
-	{94, "quotas", comesWithAPI, ""},
-	{95, "share acknowledgements", comesWithShare, ""},
+	{89, "logging in again", raw.ComesWithSecurity, ""},
+	{90, "failed logins", raw.ComesWithSecurity, ""},
+	{91, "passwords administered", raw.ComesWithSecurity, ""},
+	{92, "matching of access rules", raw.ComesWithSecurity, ""},
+	{93, "hidden topics", raw.ComesWithSecurity, ""},
+	{94, "quotas", raw.ComesWithAPI, ""},
+	{95, "share acknowledgements", raw.ComesWithShare, ""},
 	{96, "defaults in answers", "", ""},
-	{97, "share state", comesWithShare, ""},
+	{97, "share state", raw.ComesWithShare, ""},
 }
 
 // alsoSeen are the list's last rows, which have no numbers, in their order.
 var alsoSeen = []rule{
 	{1, "in-sync minimum of a single replica", "", ""},
-	{2, "end before the markers", comesWithTransactions, ""},
+	{2, "end before the markers", raw.ComesWithTransactions, ""},
 	{3, "where a group's offsets lie", "", ""},
 	{4, "settings of new topics, and legacy changes", "", ""},
 	{5, "clients outlive a topic made anew", "", ""},
-	{6, "groups of both protocols", comesWithAPI, ""},
-	{7, "expired transactions", comesWithTransactions, ""},
+	{6, "groups of both protocols", raw.ComesWithAPI, ""},
+	{7, "expired transactions", raw.ComesWithTransactions, ""},
 }
 
 // ruleTest finds the numbers in the name of a test: TestRule07…, TestRule27And28…, TestRules27To30…, TestRuleH3….

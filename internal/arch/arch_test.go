@@ -52,6 +52,7 @@ var packages = map[string]struct {
 	"internal/telemetry":       {'r', []string{"internal/kafka", "internal/metric", "internal/vfs", "internal/wire", "internal/server", "internal/group", "internal/meta", "internal/replica", "internal/coord"}},
 	"internal/api":             {'r', []string{"internal/*"}},
 	"internal/arch":            {'s', nil},
+	"internal/raw":             {'s', []string{"internal/kafka", "internal/record", "internal/record/compress", "internal/config", "internal/meta"}},
 	"broker":                   {'r', []string{"internal/*"}},
 	"brokertest":               {'r', []string{"internal/*", "broker"}},
 	"cmd/raftsman":             {'r', []string{"internal/*", "broker"}},
@@ -60,7 +61,7 @@ var packages = map[string]struct {
 }
 
 // kmsgIn are the packages that may know the wire codec's types.
-var kmsgIn = []string{"internal/wire", "internal/api", "internal/peer", "broker", "brokertest", "cmd/raftsman"}
+var kmsgIn = []string{"internal/wire", "internal/api", "internal/peer", "internal/raw", "broker", "brokertest", "cmd/raftsman"}
 
 // forbidden lists what the standard library offers and a kind of package must not use.
 var forbidden = map[byte][]string{

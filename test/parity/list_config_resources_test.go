@@ -1,15 +1,17 @@
-package api_test
+package parity
 
 import (
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
-// listed asks for the resources that have a configuration.
-func (c *conversation) listed() {
+// listConfigResources asks for the resources that have a configuration.
+func (c *conversation) listConfigResources() {
 	setting := func(value *string, op kmsg.IncrementalAlterConfigOp) *kmsg.IncrementalAlterConfigsRequest {
-		req := at(1, kmsg.NewPtrIncrementalAlterConfigsRequest())
+		req := raw.At(1, kmsg.NewPtrIncrementalAlterConfigsRequest())
 		add := func(kind kmsg.ConfigResourceType, name, key string) {
 			r := kmsg.NewIncrementalAlterConfigsRequestResource()
 			r.ResourceType, r.ResourceName = kind, name
@@ -23,9 +25,9 @@ func (c *conversation) listed() {
 		return req
 	}
 	c.add("settings of a group and of a subscription", setting(new("50000"), kmsg.IncrementalAlterConfigOpSet))
-	for _, v := range versionsOf(kmsg.ListConfigResources) {
+	for _, v := range raw.VersionsOf(kmsg.ListConfigResources) {
 		for _, kinds := range [][]int8{nil, {16}, {32}, {2}, {4}, {8}, {2, 16}, {32, 4, 32}, {0}, {1}, {-1}, {16, 99}} {
-			req := at(v, kmsg.NewPtrListConfigResourcesRequest())
+			req := raw.At(v, kmsg.NewPtrListConfigResourcesRequest())
 			req.ResourceTypes = kinds
 			step := c.add(fmt.Sprintf("of types %d", kinds), req)
 			if kinds == nil {
@@ -37,24 +39,8 @@ func (c *conversation) listed() {
 		}
 	}
 	c.add("no settings of a group and of a subscription", setting(nil, kmsg.IncrementalAlterConfigOpDelete))
-	last := c.add("with nothing set", at(0, kmsg.NewPtrListConfigResourcesRequest()))
+	last := c.add("with nothing set", raw.At(0, kmsg.NewPtrListConfigResourcesRequest()))
 	last.till = func(resp kmsg.Response) bool {
 		return len(resp.(*kmsg.ListConfigResourcesResponse).ConfigResources) == 0
-	}
-}
-
-// logins asks a listener for a login that it does not have.
-func (c *conversation) logins() {
-	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "", "none such"} {
-		for _, v := range versionsOf(kmsg.SASLHandshake) {
-			req := at(v, kmsg.NewPtrSASLHandshakeRequest())
-			req.Mechanism = mechanism
-			c.add(fmt.Sprintf("mechanism %q", mechanism), req)
-		}
-		for _, v := range versionsOf(kmsg.SASLAuthenticate) {
-			req := at(v, kmsg.NewPtrSASLAuthenticateRequest())
-			req.SASLAuthBytes = []byte("\x00user\x00password")
-			c.add(fmt.Sprintf("after mechanism %q", mechanism), req)
-		}
 	}
 }

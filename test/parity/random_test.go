@@ -1,4 +1,4 @@
-package api_test
+package parity
 
 import (
 	"encoding/json"
@@ -13,7 +13,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/raftsman/raftsman/brokertest"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
 	"github.com/raftsman/raftsman/internal/record/compress"
 )
 
@@ -30,12 +31,9 @@ func TestRandomRequests(t *testing.T) {
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("again: go test ./internal/api -run TestRandomRequests -random-seed %d -random-count %d -random-kafka '%s'", seed, *randomCount, *randomKafka)
-	b := brokertest.Start(t, brokertest.Property("node.id", "1"), brokertest.Property("offsets.topic.replication.factor", "1"),
-		brokertest.Property("group.initial.rebalance.delay.ms", "0"))
-	worlds := []*world{newWorld(t, b.Addr())}
+	t.Logf("again: go test ./parity -run TestRandomRequests -random-seed %d -random-count %d -random-kafka '%s'", seed, *randomCount, *randomKafka)
+	worlds := []*world{newWorld(t, startRaftsman(t))}
 	if *randomKafka != "" {
-		forgetAll(connect(t, *randomKafka))
 		worlds = append(worlds, newWorld(t, *randomKafka))
 	}
 	for _, w := range worlds {
@@ -45,9 +43,9 @@ func TestRandomRequests(t *testing.T) {
 	failed := 0
 	for i := range *randomCount {
 		key, dice := randomKey(rng), rng.Uint64()
-		versions := versionsOf(key)
+		versions := raw.VersionsOf(key)
 		version := versions[rng.IntN(len(versions))]
-		var answers [][]string
+		var answers []answer
 		for _, w := range worlds {
 			s := step{name: fmt.Sprint("request ", i), key: key, v: version, make: func(w *world) kmsg.Request {
 				g := &guess{rand.New(rand.NewPCG(dice, 2)), w, key, version, i}
@@ -55,15 +53,14 @@ func TestRandomRequests(t *testing.T) {
 			}}
 			answers = append(answers, w.run(&s))
 		}
-		if slices.Equal(answers[0], []string{silent}) {
+		if slices.Equal(answers[0], silent) {
 			t.Errorf("request %d: no answer to %s", i, worlds[0].show(key, version, dice, i))
 		}
-		if len(worlds) == 1 || slices.Equal(answers[1], []string{silent}) || stumbled(answers[1]) {
+		if len(worlds) == 1 || slices.Equal(answers[1], silent) || stumbled(answers[1]) {
 			continue
 		}
-		if differences := compareLines(answers[0], answers[1]); len(differences) > 0 {
-			slices.Sort(differences) // Kafka's lines first
-			t.Errorf("request %d, %s:\n\t%s", i, worlds[0].show(key, version, dice, i), strings.Join(differences[:min(8, len(differences))], "\n\t"))
+		if diff := explain(&step{name: "random", key: key}, compare(answers[0], answers[1])); len(diff) > 0 {
+			t.Errorf("request %d, %s:\n\t%s", i, worlds[0].show(key, version, dice, i), strings.Join(diff[:min(8, len(diff))], "\n\t"))
 			if failed++; failed == 20 {
 				t.Fatal("and so on")
 			}
@@ -72,14 +69,14 @@ func TestRandomRequests(t *testing.T) {
 }
 
 // stumbled tells whether Kafka's answer is that something went wrong inside it.
-func stumbled(lines []string) bool {
-	return slices.ContainsFunc(lines, func(l string) bool { return strings.HasSuffix(l, "ErrorCode: -1") })
+func stumbled(a answer) bool {
+	return slices.ContainsFunc(a, func(f field) bool { return f.value == kafka.UnknownServerError.Error() })
 }
 
 func randomKey(rng *rand.Rand) kmsg.Key {
 	for {
-		if k := kafkaKeys[rng.IntN(len(kafkaKeys))]; k.comes == "" && k.key != kmsg.ApiVersions {
-			return k.key
+		if k := raw.Keys[rng.IntN(len(raw.Keys))]; k.Comes == "" && k.Key != kmsg.ApiVersions {
+			return k.Key
 		}
 	}
 }
@@ -88,9 +85,9 @@ func randomKey(rng *rand.Rand) kmsg.Key {
 func furnish(w *world) {
 	l := w.links[0]
 	warmUp(l)
-	w.ids["r"] = l.create("r", 3, "retention.ms", "-1")
-	w.ids["compact"] = l.create("compact", 1, "cleanup.policy", "compact")
-	until(l, listRequest(1, listRow{"r", 0, -1}, listRow{"r", 1, -1}, listRow{"r", 2, -1}, listRow{"compact", 0, -1}), "leaders", func(r *kmsg.ListOffsetsResponse) bool {
+	w.ids["r"] = l.Create("r", 3, "retention.ms", "-1")
+	w.ids["compact"] = l.Create("compact", 1, "cleanup.policy", "compact")
+	raw.Until(l, raw.ListOffsets(1, raw.ListRow{Topic: "r", Timestamp: -1}, raw.ListRow{Topic: "r", Partition: 1, Timestamp: -1}, raw.ListRow{Topic: "r", Partition: 2, Timestamp: -1}, raw.ListRow{Topic: "compact", Timestamp: -1}), "leaders", func(r *kmsg.ListOffsetsResponse) bool {
 		for _, topic := range r.Topics {
 			for _, p := range topic.Partitions {
 				if p.ErrorCode != 0 {
@@ -100,11 +97,12 @@ func furnish(w *world) {
 		}
 		return true
 	})
-	l.produce(9, "r", values("a", "b"))
-	l.ask(commitRequest(8, "g1", "", -1, commitRow{"r", [16]byte{}, 0, 1}))
-	patient := joinRequest(3, "g2", "", "range")
+	l.Ask(raw.Produce(9, -1, to("r", 0, raw.Values("a", "b"))))
+	l.Ask(raw.Commit(8, "g1", "", -1, raw.CommitRow{Topic: "r", Offset: 1}))
+	patient := raw.Join(3, "g2", "", "range")
 	patient.SessionTimeoutMillis, patient.RebalanceTimeoutMillis = 1_800_000, 1_800_000 // so that nothing expires meanwhile
-	l.assign(3, "g2", l.ask(patient).(*kmsg.JoinGroupResponse))
+	joined := l.Ask(patient).(*kmsg.JoinGroupResponse)
+	l.Ask(raw.Sync(3, "g2", joined.MemberID, joined.Generation, joined.MemberID))
 }
 
 func (w *world) show(key kmsg.Key, version int16, dice uint64, i int) string {
@@ -145,13 +143,13 @@ func (g *guess) request() kmsg.Request {
 		req.TimeoutMillis = 20_000
 		req.TopicNames = slices.DeleteFunc(req.TopicNames, func(n string) bool { return n == "r" || n == "compact" })
 		req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.DeleteTopicsRequestTopic) bool {
-			return t.TopicID != strangeID || t.Topic != nil && (*t.Topic == "r" || *t.Topic == "compact")
+			return t.TopicID != raw.StrangeID || t.Topic != nil && (*t.Topic == "r" || *t.Topic == "compact")
 		})
 	case *kmsg.MetadataRequest:
 		req.AllowAutoTopicCreation = false
 		if g.version < 4 { // which creates what may be created
 			req.Topics = slices.DeleteFunc(req.Topics, func(t kmsg.MetadataRequestTopic) bool {
-				return t.Topic == nil || *t.Topic == "nope" || *t.Topic == longName
+				return t.Topic == nil || *t.Topic == "nope" || *t.Topic == raw.LongName
 			})
 		}
 	case *kmsg.ProduceRequest:
@@ -189,7 +187,7 @@ func (g *guess) request() kmsg.Request {
 			req.Group = fmt.Sprint("join", g.number)
 		}
 		req.ProtocolType = "consumer" // a client that is refused for its protocols leaves a group behind in Kafka
-		req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}, {Name: "sticky", Metadata: subscription("r")}}
+		req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}, {Name: "sticky", Metadata: raw.Subscription("r")}}
 		req.RebalanceTimeoutMillis = 1_800_000
 	case *kmsg.SyncGroupRequest:
 		req.MemberID = pick(g, "", "stranger")
@@ -238,7 +236,7 @@ func (g *guess) value(v reflect.Value, name string) {
 	case reflect.Struct:
 		g.structure(v)
 	case reflect.Array:
-		id := pick(g, g.w.ids["r"], g.w.ids["r"], g.w.ids["compact"], strangeID, [16]byte{})
+		id := pick(g, g.w.ids["r"], g.w.ids["r"], g.w.ids["compact"], raw.StrangeID, [16]byte{})
 		reflect.Copy(v, reflect.ValueOf(id))
 	case reflect.Slice:
 		g.slice(v, name)
@@ -274,17 +272,17 @@ func (g *guess) slice(v reflect.Value, name string) {
 
 func (g *guess) bytes(name string) []byte {
 	if name != "Records" {
-		return pick(g, []byte{}, []byte("x"), subscription("r"))
+		return pick(g, []byte{}, []byte("x"), raw.Subscription("r"))
 	}
-	torn := values("torn")
-	return pick(g, []byte(values("a")), values("a", "b"), batch(compress.Gzip, longAgoMs, longAgoMs+1), torn[:len(torn)-3], []byte{},
-		forged(put(57, int32(9))), forged(put(21, int16(0x20))), sequenced(900, 0, 0, 1), sequenced(900, 0, 1, 1), batch(compress.Zstd, longAgoMs))
+	torn := raw.Values("torn")
+	return pick(g, []byte(raw.Values("a")), raw.Values("a", "b"), raw.Batch(compress.Gzip, raw.LongAgoMs, raw.LongAgoMs+1), torn[:len(torn)-3], []byte{},
+		raw.Forged(raw.Put(57, int32(9))), raw.Forged(raw.Put(21, int16(0x20))), raw.Sequenced(900, 0, 0, 1), raw.Sequenced(900, 0, 1, 1), raw.Batch(compress.Zstd, raw.LongAgoMs))
 }
 
 func (g *guess) text(name string) string {
 	switch name {
 	case "Topic", "TopicName":
-		return pick(g, "r", "r", "r", "compact", "nope", "", "bad name", longName)
+		return pick(g, "r", "r", "r", "compact", "nope", "", "bad name", raw.LongName)
 	case "Group", "CoordinatorKey":
 		return pick(g, "g1", "g2", "nobody", "", "grüppe")
 	case "MemberID":
@@ -316,7 +314,7 @@ func (g *guess) number64(name string, v reflect.Value) int64 {
 	case "Offset", "FetchOffset":
 		return pick(g, int64(0), 1, 2, 5, 1000, -1, -2, -5)
 	case "Timestamp": // but -3: Kafka tells of the latest record also when that was deleted
-		return pick(g, int64(-1), -2, -4, -5, -6, -7, 0, longAgoMs, longAgoMs+1)
+		return pick(g, int64(-1), -2, -4, -5, -6, -7, 0, raw.LongAgoMs, raw.LongAgoMs+1)
 	case "CurrentLeaderEpoch", "LastFetchedEpoch", "LeaderEpoch":
 		return pick(g, int64(-1), -1, 0, 1)
 	case "Generation":

@@ -1,0 +1,332 @@
+package parity
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/raw"
+	"github.com/raftsman/raftsman/internal/record"
+)
+
+// field is one value of an answer: the row that it is in, its name and what it says.
+type field struct{ row, name, value string }
+
+func (f field) String() string { return f.row + " " + f.name + "=" + f.value }
+
+// answer is a response as fields, in an order of its own: rows are told apart by what they are about, not by their place.
+type answer []field
+
+// What is no response.
+var (
+	silent = answer{{whole, "Connection", "silent"}} // what Apache Kafka does when it stumbles over a request
+	closed = answer{{whole, "Connection", "closed"}}
+	parked = answer{{whole, "Connection", "waits"}}
+)
+
+// whole is the row of a response's own fields.
+const whole = "answer"
+
+// fields learns from a response and takes it apart.
+func (w *world) fields(req kmsg.Request, resp kmsg.Response) answer {
+	w.learn(req, resp)
+	x := extraction{w: w, req: req}
+	x.row(whole, reflect.ValueOf(resp).Elem())
+	slices.SortStableFunc(x.fields, func(a, b field) int { return cmp.Compare(a.row, b.row) })
+	seen := map[field]bool{}
+	return slices.DeleteFunc(x.fields, func(f field) bool { // a row that is said twice says no more
+		again := seen[f]
+		seen[f] = true
+		return again
+	})
+}
+
+type extraction struct {
+	w      *world
+	req    kmsg.Request
+	fields answer
+}
+
+// subjects are the fields that say what a row is about.
+var subjects = []string{"ResourceType", "ResourceName", "Group", "Topic", "TopicID", "Partition", "Key", "MemberID", "NodeID", "Name", "ApiKey"}
+
+// ordered are the rows whose order means something: the pages of DescribeTopicPartitions. All others are told apart by what they
+// are about, and a topic that is named in two rows is the same as in one, as every client has it.
+var ordered = []reflect.Type{
+	reflect.TypeFor[kmsg.DescribeTopicPartitionsResponseTopic](), reflect.TypeFor[kmsg.DescribeTopicPartitionsResponseTopicPartition](),
+}
+
+// row takes a struct apart.
+func (x *extraction) row(path string, v reflect.Value) {
+	for i := range v.NumField() {
+		name, f := v.Type().Field(i).Name, v.Field(i)
+		switch {
+		case name == "Version" || name == "UnknownTags" || name == "ThrottleMillis":
+		case path != whole && slices.Contains(subjects, name) && !slices.Contains(ordered, v.Type()): // it is in the path
+		case f.Kind() == reflect.Struct:
+			x.row(below(path, name), f)
+		case f.Kind() == reflect.Pointer && f.Type().Elem().Kind() == reflect.Struct:
+			if f.IsNil() {
+				x.say(path, name, "null")
+				continue
+			}
+			x.row(below(path, name), f.Elem())
+		case f.Kind() == reflect.Slice && f.Type().Elem().Kind() == reflect.Struct:
+			x.rows(path, name, f)
+		default:
+			x.say(path, name, x.value(name, f))
+		}
+	}
+}
+
+func below(path, name string) string {
+	if path == whole {
+		return name
+	}
+	return path + "." + name
+}
+
+func (x *extraction) say(row, name, value string) {
+	x.fields = append(x.fields, field{row, name, value})
+}
+
+func (x *extraction) rows(path, name string, v reflect.Value) {
+	if v.IsNil() {
+		x.say(path, name, "null")
+		return
+	}
+	rows := 0
+	for i := range v.Len() {
+		row := v.Index(i)
+		if ours(row) {
+			continue
+		}
+		about := fmt.Sprint(rows)
+		if !slices.Contains(ordered, row.Type()) {
+			about = cmp.Or(x.about(row), about)
+		}
+		before := len(x.fields)
+		x.row(below(path, name)+"["+about+"]", row)
+		if len(x.fields) == before {
+			x.say(below(path, name)+"["+about+"]", "is", "there")
+		}
+		rows++
+	}
+	if rows == 0 {
+		x.say(path, name, "none")
+	}
+}
+
+// about names a row by its subjects. A topic id that is not there is left out where there is a name.
+func (x *extraction) about(row reflect.Value) string {
+	var words []string
+	for _, name := range subjects {
+		f := row.FieldByName(name)
+		if !f.IsValid() || name == "TopicID" && f.IsZero() && len(words) > 0 {
+			continue
+		}
+		words = append(words, x.value(name, f))
+	}
+	return strings.Join(words, " ")
+}
+
+// ours tells which rows are not compared: settings that only this broker has, and the brokers' own topics, which each makes in
+// its own time.
+func ours(row reflect.Value) bool {
+	for _, name := range []string{"Name", "Topic"} {
+		f := row.FieldByName(name)
+		if f.IsValid() && f.Kind() == reflect.Pointer {
+			f = f.Elem()
+		}
+		if !f.IsValid() || f.Kind() != reflect.String {
+			continue
+		}
+		if s := f.String(); strings.HasPrefix(s, "raftsman.") || strings.HasPrefix(s, "__") && row.Type() != reflect.TypeFor[kmsg.DeleteRecordsResponseTopic]() {
+			return true
+		}
+	}
+	return false
+}
+
+// value writes down a value that is no row. What a broker chooses freely is masked by the field's name: whether it is there, and
+// where it can be told, whether it is the same as before.
+func (x *extraction) value(name string, v reflect.Value) string {
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return "null"
+		}
+		v = v.Elem()
+	}
+	switch {
+	case strings.HasSuffix(name, "ErrorCode"):
+		return kafka.Error(v.Int()).Error()
+	case strings.HasSuffix(name, "ErrorMessage"): // worded by each as it likes
+		return some(v.Len() > 0, `""`)
+	case name == "Host" || name == "Dir" || name == "Documentation" || name == "ClusterID":
+		return some(v.Len() > 0, `""`)
+	case name == "Port" || name == "FinalizedFeaturesEpoch" || name == "TotalBytes" || name == "UsableBytes" || name == "Size":
+		return some(v.Int() > 0, fmt.Sprint(v.Int()))
+	case name == "LogAppendTime" || name == "LastTimestamp":
+		return some(near(v.Int()), fmt.Sprint(v.Int()))
+	case name == "SessionID":
+		switch id := int32(v.Int()); {
+		case id == 0:
+			return "0"
+		case id == int32(found(x.req, name).Int()):
+			return "<the request's>"
+		}
+		return "<another>"
+	case name == "ProducerID":
+		if n := slices.Index(x.w.producer, v.Int()); n >= 0 {
+			return "<given>"
+		}
+	case name == "RecordBatches":
+		return shownBatches(v.Bytes())
+	}
+	switch v.Kind() {
+	case reflect.Array:
+		return x.w.idName(v.Interface().([16]byte))
+	case reflect.String:
+		return x.w.text(v.String())
+	case reflect.Slice:
+		return x.slice(name, v)
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func some(there bool, otherwise string) string {
+	if there {
+		return "<some>"
+	}
+	return otherwise
+}
+
+// near tells whether a time is the present of the broker's clock, not the conversation's.
+func near(ms int64) bool { return time.Since(time.UnixMilli(ms)).Abs() < time.Hour }
+
+func (x *extraction) slice(name string, v reflect.Value) string {
+	switch {
+	case v.IsNil():
+		return "null"
+	case v.Type().Elem().Kind() == reflect.Uint8:
+		return shownBytes(v.Bytes())
+	}
+	var words []string
+	for i := range v.Len() {
+		words = append(words, x.value(name, v.Index(i)))
+	}
+	return "[" + strings.Join(words, " ") + "]"
+}
+
+// someMember is how Apache Kafka and this broker make up member ids.
+var someMember = regexp.MustCompile(`raw-[0-9a-f-]{36}|instance-[0-9a-f-]{36}`)
+
+// How a listener and a directory of a test show in settings.
+var (
+	address   = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	directory = regexp.MustCompile(regexp.QuoteMeta(filepath.Join(os.TempDir(), "Test")) + `[^",]*`)
+)
+
+func (w *world) text(s string) string {
+	for _, chosen := range slices.Sorted(maps.Keys(w.words)) {
+		s = strings.ReplaceAll(s, chosen, w.words[chosen])
+	}
+	s = someMember.ReplaceAllString(s, "<a member>")
+	s = directory.ReplaceAllString(address.ReplaceAllString(s, "<address>"), "<directory>")
+	return strings.ReplaceAll(fmt.Sprintf("%q", s), raw.LongName, "<long name>")
+}
+
+func (w *world) idName(id [16]byte) string {
+	for _, name := range slices.Sorted(maps.Keys(w.ids)) {
+		if w.ids[name] == id {
+			return strings.ReplaceAll("<id of "+name+">", raw.LongName, "long name")
+		}
+	}
+	switch id {
+	case [16]byte{}:
+		return "<no id>"
+	case raw.StrangeID:
+		return "<strange id>"
+	}
+	return "<an id>"
+}
+
+func shownBytes(b []byte) string {
+	if len(b) <= 64 {
+		return fmt.Sprintf("%q", b)
+	}
+	sum := sha256.Sum256(b)
+	return fmt.Sprintf("<%d bytes %x>", len(b), sum[:8])
+}
+
+// shownBatches names the bytes of whole batches. One cut off at the end, as Kafka sends, is left out; the broker's clock is, too.
+func shownBatches(b []byte) string {
+	if b == nil {
+		return "null"
+	}
+	var all []byte
+	n := 0
+	for len(b) > 0 {
+		batch, rest, err := record.Split(slices.Clone(b))
+		if err != nil {
+			break
+		}
+		if batch.LogAppendTime() && near(batch.MaxTimestampMs()) {
+			batch.SetMaxTimestamp(1, true)
+		}
+		all, b = append(all, batch...), rest
+		n++
+	}
+	if n == 0 {
+		return "<0 batches>"
+	}
+	sum := sha256.Sum256(all)
+	return fmt.Sprintf("<%d batches %x>", n, sum[:8])
+}
+
+// compare returns the fields that are in one answer alone. A message where Kafka has none is more than Kafka says, and no difference.
+func compare(got, kafkas answer) (diff []difference) {
+	if slices.Equal(kafkas, silent) && !slices.Equal(got, silent) {
+		return nil // any answer is better
+	}
+	theirs := map[field]bool{}
+	for _, f := range kafkas {
+		theirs[f] = true
+	}
+	for _, f := range got {
+		if theirs[f] {
+			delete(theirs, f)
+			continue
+		}
+		if mute := (field{f.row, f.name, "null"}); strings.HasSuffix(f.name, "ErrorMessage") && theirs[mute] {
+			delete(theirs, mute)
+			continue
+		}
+		diff = append(diff, difference{"ours ", f})
+	}
+	for _, f := range kafkas {
+		if theirs[f] {
+			diff = append(diff, difference{"Kafka", f})
+		}
+	}
+	return diff
+}
+
+// difference is a field that one of the brokers does not have.
+type difference struct {
+	whose string
+	field field
+}
+
+func (d difference) String() string { return d.whose + " " + d.field.String() }

@@ -1,0 +1,88 @@
+package parity
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/raw"
+)
+
+// stays is a difference that remains, and why. All the cases that it names must differ: when one does not any more, the test fails.
+type stays struct {
+	key   kmsg.Key
+	from  int16  // the first version that differs
+	title string // a part of the case's name
+	field string // a part of the field, as row, space, name=value; empty: the answers have little in common
+	why   string
+	seen  map[string]bool // the cases that differ
+}
+
+var differences = []*stays{
+	{key: kmsg.CreateTopics, title: "no time", field: `Topics["hasty"`, why: "Kafka gives up before it begins when the time allowed is 0; here the topic is made at once"},
+	{key: kmsg.Metadata, from: 12, title: "null and no id", why: "Kafka stumbles over a topic without name and id; here it is no topic"},
+	{key: kmsg.DescribeTopicPartitions, title: `topics [""], from ""`, field: "Topics[", why: "Kafka stumbles over an empty name; here it is an invalid one"},
+	{key: kmsg.DescribeTopicPartitions, title: raw.Single, field: "Topics[", why: "Kafka stumbles over an empty name; here it is an invalid one"},
+	{key: kmsg.DescribeTopicPartitions, title: raw.Doubled, field: "Topics[", why: "Kafka stumbles over an empty name; here it is an invalid one"},
+	{key: kmsg.Produce, title: "a partition twice", field: "BaseOffset=", why: "Kafka keeps the last of the partition's rows and drops the others unsaid; here each is appended and answered"},
+	{key: kmsg.Produce, title: "a transactional id, attributes 0x10", field: "ErrorCode=", why: "there are no transactions yet: the client is told so for good, not to try again"},
+	{key: kmsg.InitProducerID, title: `transactional "tx"`, field: "ErrorCode=", why: "there are no transactions yet: the client is told so for good, not to look for their coordinator"},
+	{key: kmsg.ListGroups, title: "after a client without protocols was refused", why: "Kafka leaves an empty group in memory for a client that it refuses"},
+	{key: kmsg.DeleteGroups, title: "after a client without protocols was refused", field: "ErrorCode=", why: "Kafka leaves an empty group in memory for a client that it refuses"},
+	{key: kmsg.Fetch, title: "isolation level 7", why: "Kafka stumbles over an isolation level that does not exist; here it is read_uncommitted"},
+	{key: kmsg.ListOffsets, from: 2, title: "isolation level 2", field: "Partitions[0]", why: "Kafka stumbles over an isolation level that does not exist; here it is read_uncommitted"},
+	{key: kmsg.Produce, title: "unknown codec", field: "ErrorCode", why: "Kafka stumbles over a codec that does not exist; here the client is told that it is unknown"},
+	{key: kmsg.ListGroups, title: "after a member id is given away", why: "Kafka lists a group that has no records only when its partition of the groups' topic has some; here it is always listed"},
+	{key: kmsg.DescribeConfigs, from: 4, title: "describe the broker", field: `"controller.quorum.bootstrap.servers"`, why: "Kafka is told where its own controller is; here a node that is the whole quorum needs no such setting"},
+	{key: kmsg.Fetch, title: "limits below 0", why: "Kafka stumbles over a limit below 0; here it is 0, and the first batch comes all the same"},
+}
+
+// laterFeatures are Kafka's that are not finalised here, and when they come.
+var laterFeatures = map[string]string{
+	"group.version":       raw.ComesWithAPI,
+	"transaction.version": raw.ComesWithTransactions,
+	"share.version":       raw.ComesWithShare,
+	"streams.version":     raw.ComesWithStreams,
+}
+
+// of tells whether a case is among those of the difference.
+func (d *stays) of(s *step) bool {
+	return d.key == s.key && s.v >= d.from && strings.Contains(s.name, d.title)
+}
+
+// explain takes out the differences that stay, and returns the others as lines.
+func explain(s *step, diff []difference) (left []string) {
+next:
+	for _, d := range diff {
+		if s.key == kmsg.ApiVersions && d.whose == "Kafka" && comesLater(d.field) != "" {
+			continue
+		}
+		for _, e := range differences {
+			if e.of(s) && strings.Contains(d.field.String(), e.field) {
+				if e.seen == nil {
+					e.seen = map[string]bool{}
+				}
+				e.seen[s.title()] = true
+				continue next
+			}
+		}
+		left = append(left, d.String())
+	}
+	return left
+}
+
+// comesLater tells when what a row of Kafka's ApiVersions speaks of comes here, or nothing if it is here.
+func comesLater(f field) string {
+	for _, k := range raw.Keys {
+		if f.row == fmt.Sprintf("ApiKeys[%d]", k.Key) {
+			return k.Comes
+		}
+	}
+	for name, when := range laterFeatures {
+		if strings.HasSuffix(f.row, fmt.Sprintf("Features[%q]", name)) {
+			return when
+		}
+	}
+	return ""
+}
