@@ -654,3 +654,34 @@ func TestTheLastCleanerThreadStays(t *testing.T) {
 		}
 	}
 }
+
+// TestBrokersRefuseWhatKafkaRefuses has values that are right by themselves; Kafka's own answers are in test/parity.
+func TestBrokersRefuseWhatKafkaRefuses(t *testing.T) {
+	b, err := NewBroker(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, value string
+		refused     bool
+	}{
+		{"max.connections", "0", true},
+		{"max.connections", "1", false},
+		{"max.connection.creation.rate", "0", true},
+		{"log.cleanup.policy", "compact,compact", true},
+		{"log.cleanup.policy", "compact,delete", false},
+		{"ssl.enabled.protocols", "TLSv1.3, TLSv1.3", true},
+		{"config.providers", "x,x", false},
+		{"principal.builder.class", "", true},
+		{"remote.log.reader.threads", "1", true},
+		{"remote.log.reader.threads", "20", false},
+		{"listener.security.protocol.map", "x", true},
+		{"listener.security.protocol.map", "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT", false},
+	} {
+		settings := map[string]string{c.name: c.value}
+		err := b.Check(Change{Kind: KindBroker, Name: "1", Changed: []string{c.name}, Next: settings, After: Dynamic{Node: settings}})
+		if code, _ := kafka.Answer(err); (code == kafka.InvalidRequest) != c.refused || !c.refused && err != nil {
+			t.Errorf("%s=%q: %v, want refused %v", c.name, c.value, err, c.refused)
+		}
+	}
+}

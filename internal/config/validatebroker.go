@@ -23,7 +23,12 @@ func (b *Broker) checkBrokerChange(c Change) error {
 	if err := checkThreads(before, after); err != nil {
 		return err
 	}
-	if faults := after.checkTogether(); len(faults) > 0 {
+	faults := after.checkTogether()
+	if slices.Contains(c.Changed, "listener.security.protocol.map") {
+		_, more := after.resolveListeners()
+		faults = append(faults, more...)
+	}
+	if len(faults) > 0 {
 		return kafka.Refuse(kafka.InvalidRequest, "%v", faults[0])
 	}
 	return nil
@@ -51,16 +56,27 @@ func checkBrokerKey(name, text string, forAll bool) error {
 		_, message := kafka.Answer(err)
 		return kafka.Refuse(kafka.InvalidRequest, "%s", message)
 	}
-	if (k.Type == Class || name == "metric.reporters") && v.text != "" && v.text != k.Default {
+	switch {
+	case k.Type == Class && (v.text == "" || v.text != k.Default), name == "metric.reporters" && v.text != "" && v.text != k.Default:
 		return kafka.Refuse(kafka.InvalidRequest, "Invalid value %s for configuration %s: this broker does not run Java classes", text, name)
+	case k.Type == List && name != "config.providers" && twice(splitList(text)): // which Kafka takes
+		return kafka.Refuse(kafka.InvalidRequest, "Invalid value %s for configuration %s: must not have an item twice", text, name)
+	case (k.Name == "max.connections" || k.Name == "max.connection.creation.rate") && v.i < 1:
+		return kafka.Refuse(kafka.InvalidRequest, "Invalid value %s for configuration %s: nobody could connect any more, not even to change it", text, name)
 	}
 	return nil
+}
+
+func twice(items []string) bool {
+	return len(slices.Compact(slices.Sorted(slices.Values(items)))) < len(items)
 }
 
 // threadCounts are the sizes of Kafka's thread pools. Most do nothing here, but tools expect that they move by a factor of two
 // at most, and Kafka does not apply what is stored of a broker where one is 0.
 var threadCounts = []string{
 	"background.threads", "log.cleaner.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir", "num.replica.fetchers",
+	"remote.log.manager.copier.thread.pool.size", "remote.log.manager.expiration.thread.pool.size", "remote.log.manager.follower.thread.pool.size",
+	"remote.log.reader.threads",
 }
 
 func checkThreads(before, after *Broker) error {

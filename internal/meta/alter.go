@@ -63,10 +63,10 @@ func alterResource(im *Image, c ConfigChange, incremental bool, env Env) ([]Entr
 		return nil, err
 	}
 	changed := changedNames(c, before, after)
-	if err := checkChange(im, c.Resource, changed, after); err != nil {
+	if err := env.Configs.Validate(c.Resource, changed, after); err != nil {
 		return nil, err
 	}
-	if err := env.Configs.Validate(c.Resource, changed, after); err != nil {
+	if err := checkChange(im, c.Resource, changed, after); err != nil {
 		return nil, err
 	}
 	if err := checkExists(im, c.Resource); err != nil {
