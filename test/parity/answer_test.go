@@ -141,22 +141,26 @@ func (x *extraction) about(row reflect.Value) string {
 	return strings.Join(words, " ")
 }
 
-// ours tells which rows are not compared: settings that only this broker has, and the brokers' own topics, which each makes in
-// its own time.
+// own are the lists in which the brokers' own topics are not compared, which each makes in its own time.
+var own = []reflect.Type{
+	reflect.TypeFor[kmsg.MetadataResponseTopic](), reflect.TypeFor[kmsg.DescribeTopicPartitionsResponseTopic](),
+	reflect.TypeFor[kmsg.DescribeLogDirsResponseDirTopic](), reflect.TypeFor[kmsg.ListConfigResourcesResponseConfigResource](),
+}
+
+// ours tells which rows are not compared: settings that only this broker has, and the brokers' own topics.
 func ours(row reflect.Value) bool {
-	for _, name := range []string{"Name", "Topic"} {
+	about := func(name string) string {
 		f := row.FieldByName(name)
 		if f.IsValid() && f.Kind() == reflect.Pointer {
 			f = f.Elem()
 		}
 		if !f.IsValid() || f.Kind() != reflect.String {
-			continue
+			return ""
 		}
-		if s := f.String(); strings.HasPrefix(s, "raftsman.") || strings.HasPrefix(s, "__") && row.Type() != reflect.TypeFor[kmsg.DeleteRecordsResponseTopic]() {
-			return true
-		}
+		return f.String()
 	}
-	return false
+	name := about("Name")
+	return strings.HasPrefix(name, "raftsman.") || slices.Contains(own, row.Type()) && strings.HasPrefix(name+about("Topic"), "__")
 }
 
 // value writes down a value that is no row. What a broker chooses freely is masked by the field's name: whether it is there, and

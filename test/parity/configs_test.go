@@ -1,6 +1,9 @@
 package parity
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/config"
@@ -126,5 +129,92 @@ func (c *conversation) settings() {
 		for _, v := range raw.VersionsOf(kmsg.IncrementalAlterConfigs) {
 			c.add("retention "+value, raw.IncrementalAlterConfigs(v, true, set("made2")))
 		}
+	}
+}
+
+// values tries every setting that can be changed, with values that it may and may not have. Nothing is changed.
+func (c *conversation) values() {
+	for _, of := range []struct {
+		scope config.Scope
+		kind  config.Kind
+		name  string
+	}{
+		{config.ScopeTopic, config.KindTopic, "made2"},
+		{config.ScopeGroup, config.KindGroup, "some-group"},
+		{config.ScopeClientMetrics, config.KindClientMetrics, "some-metrics"},
+		{config.ScopeBroker, config.KindBroker, "1"},
+		{config.ScopeBroker, config.KindBroker, ""},
+	} {
+		for _, key := range config.Keys(of.scope) {
+			if key.Internal || strings.HasPrefix(key.Name, "raftsman.") {
+				continue
+			}
+			for _, value := range append(tries[key.Type], key.Default) {
+				if of.scope == config.ScopeBroker && key.Mode == config.ReadOnly && value != key.Default {
+					continue // it may have no value
+				}
+				set := raw.Assignments{Kind: of.kind, Name: of.name, Sets: []string{key.Name + "=" + value}}
+				c.add(fmt.Sprintf("%s %q: %s=%q", strings.ToLower(kmsg.ConfigResourceType(of.kind).String()), of.name, key.Name, value), raw.IncrementalAlterConfigs(1, true, set))
+			}
+		}
+	}
+}
+
+// tries are values by the type of the setting.
+var tries = map[config.Type][]string{
+	config.Boolean:  {"x", "", "TRUE", "0"},
+	config.String:   {"x", ""},
+	config.Class:    {"x", ""},
+	config.Password: {"x", ""},
+	config.List:     {"x", "", "x,x", "delete,compact", "compact,compact", ",", "*"},
+	config.Int:      {"x", "", "-2", "-1", "0", "1", "2147483647", "2147483648", " 7 ", "1.5", "0x10"},
+	config.Short:    {"x", "", "-2", "-1", "0", "1", "32767", "32768"},
+	config.Long:     {"x", "", "-2", "-1", "0", "1", "9223372036854775807", "9223372036854775808", "1e3"},
+	config.Double:   {"x", "", "-1", "0", "0.5", "1", "1.5", "NaN", "Infinity", "1e-3"},
+}
+
+// alterations are settings changed in ways that no client means.
+func (c *conversation) alterations() {
+	row := func(key string, op int8, value *string) kmsg.IncrementalAlterConfigsRequestResourceConfig {
+		return kmsg.IncrementalAlterConfigsRequestResourceConfig{Name: key, Op: kmsg.IncrementalAlterConfigOp(op), Value: value}
+	}
+	for _, v := range raw.VersionsOf(kmsg.IncrementalAlterConfigs) {
+		alter := func(name string, rows ...kmsg.IncrementalAlterConfigsRequestResourceConfig) {
+			req := raw.IncrementalAlterConfigs(v, true, raw.Assignments{Kind: config.KindTopic, Name: "made2"}).(*kmsg.IncrementalAlterConfigsRequest)
+			req.Resources[0].Configs = rows
+			c.add(name, req)
+		}
+		for op := int8(0); op < 4; op++ {
+			alter(fmt.Sprintf("op %d with null", op), row("cleanup.policy", op, nil))
+			alter(fmt.Sprintf("op %d with nothing", op), row("cleanup.policy", op, new("")))
+			alter(fmt.Sprintf("op %d with a list", op), row("cleanup.policy", op, new("compact,delete")))
+			alter(fmt.Sprintf("op %d of a number", op), row("retention.ms", op, new("7")))
+			alter(fmt.Sprintf("op %d of an unknown setting", op), row("nonsense", op, new("7")))
+			alter(fmt.Sprintf("op %d of a setting without a name", op), row("", op, new("7")))
+		}
+		alter("a setting twice", row("retention.ms", 0, new("7")), row("retention.ms", 0, new("8")))
+		alter("a setting set and deleted", row("retention.ms", 0, new("7")), row("retention.ms", 1, nil))
+		alter("no setting")
+		alter("retention.bytes and an unknown setting", row("retention.bytes", 0, new("7")), row("nonsense", 0, new("7")))
+	}
+	for _, v := range raw.VersionsOf(kmsg.AlterConfigs) {
+		replace := func(name string, resources ...raw.Assignments) { c.add(name, raw.AlterConfigs(v, true, resources...)) }
+		on := func(kind config.Kind, name string, sets ...string) raw.Assignments {
+			return raw.Assignments{Kind: kind, Name: name, Sets: sets}
+		}
+		replace("a setting twice", on(config.KindTopic, "made2", "retention.ms=7", "retention.ms=8"))
+		replace("a topic twice", on(config.KindTopic, "made2", "retention.ms=7"), on(config.KindTopic, "made2", "retention.ms=8"))
+		replace("no such topic", on(config.KindTopic, "nope", "retention.ms=7"))
+		replace("a bad name", on(config.KindTopic, "a b", "retention.ms=7"))
+		replace("no name", on(config.KindTopic, "", "retention.ms=7"))
+		replace("an unknown setting", on(config.KindTopic, "made2", "nonsense=7"))
+		replace("another broker", on(config.KindBroker, "2", "max.connections=7"))
+		replace("a broker that is no number", on(config.KindBroker, "x", "max.connections=7"))
+		replace("all brokers", on(config.KindBroker, "", "max.connections=7"))
+		replace("loggers", on(config.KindLogger, "1", "root=DEBUG"))
+		replace("a group", on(config.KindGroup, "g", "consumer.session.timeout.ms=50000"))
+		replace("a group without a name", on(config.KindGroup, "", "consumer.session.timeout.ms=50000"))
+		replace("client metrics", on(config.KindClientMetrics, "m", "interval.ms=5000"))
+		replace("client metrics without a name", on(config.KindClientMetrics, "", "interval.ms=5000"))
 	}
 }

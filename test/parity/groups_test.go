@@ -14,6 +14,9 @@ func (c *conversation) groups() {
 	c.announced()
 	c.memberships()
 	c.rebalance()
+	c.alone()
+	c.votes()
+	c.connect()
 	c.offsetCommits()
 	c.offsetFetches()
 	c.describeGroups()
@@ -179,4 +182,120 @@ func (c *conversation) rebalance() {
 	c.with("alone again", kmsg.Heartbeat, 4, func(*world) kmsg.Request { return raw.Heartbeat(4, group, one, 2) })
 	c.with("alone again", kmsg.JoinGroup, 3, func(*world) kmsg.Request { return raw.Join(3, group, one, "range") })
 	c.with("alone again", kmsg.SyncGroup, 3, func(*world) kmsg.Request { return raw.Sync(3, group, one, 3, one) })
+}
+
+// alone has a group of one commit in every version and in every state, as itself and as others.
+func (c *conversation) alone() {
+	for _, v := range raw.VersionsOf(kmsg.OffsetCommit) {
+		group := fmt.Sprint("alone", v)
+		commit := func(name, member string, generation int32, instance *string) {
+			c.with(name, kmsg.OffsetCommit, v, func(w *world) kmsg.Request {
+				row := raw.CommitRow{Topic: "r", Offset: 5}
+				if v >= 10 {
+					row = raw.CommitRow{ID: w.id("r"), Offset: 5}
+				}
+				id := member
+				if id == "me" {
+					id = w.member[group]
+				}
+				req := raw.Commit(v, group, id, generation, row)
+				req.InstanceID = instance
+				return req
+			})
+		}
+		all := func(state string) {
+			commit("a member, "+state, "me", 1, nil)
+			commit("a member of another generation, "+state, "me", 2, nil)
+			commit("a member of no generation, "+state, "me", -1, nil)
+			commit("a stranger, "+state, "stranger", 1, nil)
+			commit("nobody, "+state, "", -1, nil)
+			commit("nobody of a generation, "+state, "", 1, nil)
+			if v >= 7 {
+				commit("a member that is no instance, "+state, "me", 1, new("instance"))
+			}
+		}
+		all("no group")
+		c.add("for commits of "+group, raw.Join(3, group, "", "range"))
+		all("before the assignment")
+		c.with("for commits of "+group, kmsg.SyncGroup, 3, func(w *world) kmsg.Request { return raw.Sync(3, group, w.member[group], 1, w.member[group]) })
+		all("stable")
+		c.with("of "+group, kmsg.LeaveGroup, 3, func(w *world) kmsg.Request { return raw.Leave(3, group, w.member[group]) })
+		all("empty")
+		c.add("of "+group, raw.Offsets(8, group, nil))
+	}
+}
+
+// votes lets members of different minds choose a protocol.
+func (c *conversation) votes() {
+	const group = "votes"
+	one := ""
+	c.add("the first voter", raw.Join(5, group, "", "range", "roundrobin"))
+	c.with("the first voter with its id", kmsg.JoinGroup, 5, func(w *world) kmsg.Request { return raw.Join(5, group, w.member[group], "range", "roundrobin") })
+	c.with("the first voter", kmsg.SyncGroup, 5, func(w *world) kmsg.Request {
+		one = w.member[group]
+		return raw.Sync(5, group, one, 1, one)
+	})
+	c.add("a voter of another mind", raw.Join(3, group, "", "sticky"))
+	c.add("a voter of another kind", func() kmsg.Request {
+		req := raw.Join(3, group, "", "range")
+		req.ProtocolType = "connect"
+		return req
+	}())
+	parked := c.add("the second voter", raw.Join(3, group, "", "sticky", "roundrobin"))
+	parked.conn, parked.park = 1, true
+	c.with("until the second voter comes", kmsg.Heartbeat, 4, func(*world) kmsg.Request { return raw.Heartbeat(4, group, one, 1) }).till = func(resp kmsg.Response) bool {
+		return resp.(*kmsg.HeartbeatResponse).ErrorCode == 27
+	}
+	for _, v := range raw.VersionsOf(kmsg.DescribeGroups) {
+		c.add("while voters join", raw.DescribeGroups(v, group))
+	}
+	c.with("the first voter again", kmsg.JoinGroup, 5, func(*world) kmsg.Request { return raw.Join(5, group, one, "range", "roundrobin") })
+	c.take("the second voter has joined", kmsg.JoinGroup, 3, 1)
+	for _, v := range raw.VersionsOf(kmsg.DescribeGroups) {
+		c.add("before the vote's assignment", raw.DescribeGroups(v, group))
+	}
+	c.with("the vote's assignment under another protocol", kmsg.SyncGroup, 5, func(w *world) kmsg.Request { return raw.Sync(5, group, one, 2, one, w.member[group]) })
+	c.with("the vote's assignment", kmsg.SyncGroup, 5, func(w *world) kmsg.Request {
+		req := raw.Sync(5, group, one, 2, one)
+		req.Protocol = new("roundrobin")
+		return req
+	})
+	c.with("the second voter has nothing", kmsg.SyncGroup, 4, func(w *world) kmsg.Request { return raw.Sync(4, group, w.member[group], 2) })
+	for _, v := range raw.VersionsOf(kmsg.DescribeGroups) {
+		c.add("after the vote", raw.DescribeGroups(v, group))
+	}
+	c.with("a voter that stays with a heartbeat of before", kmsg.Heartbeat, 4, func(*world) kmsg.Request { return raw.Heartbeat(4, group, one, 1) })
+	c.with("both voters", kmsg.LeaveGroup, 5, func(w *world) kmsg.Request { return raw.Leave(5, group, one, w.member[group], one) })
+	c.add("after both voters left", raw.DescribeGroups(6, group))
+}
+
+// connect is a group that is none of consumers.
+func (c *conversation) connect() {
+	const group = "connect"
+	join := func(v int16) kmsg.Request {
+		req := raw.Join(v, group, "", "sessioned")
+		req.ProtocolType = "connect"
+		req.Protocols[0].Metadata = []byte("no subscription")
+		return req
+	}
+	c.add("of workers", join(3))
+	c.with("of workers", kmsg.SyncGroup, 5, func(w *world) kmsg.Request {
+		req := raw.Sync(5, group, w.member[group], 1, w.member[group])
+		req.ProtocolType, req.Protocol = new("connect"), new("sessioned")
+		return req
+	})
+	c.with("of consumers, they say", kmsg.SyncGroup, 5, func(w *world) kmsg.Request { return raw.Sync(5, group, w.member[group], 1) })
+	for _, v := range raw.VersionsOf(kmsg.DescribeGroups) {
+		c.add("of workers", raw.DescribeGroups(v, group))
+	}
+	c.add("of workers", raw.At(5, kmsg.NewPtrListGroupsRequest()))
+	c.add("of workers", func() kmsg.Request {
+		req := kmsg.NewPtrOffsetDeleteRequest()
+		req.Group = group
+		t := kmsg.NewOffsetDeleteRequestTopic()
+		t.Topic, t.Partitions = "r", []kmsg.OffsetDeleteRequestTopicPartition{{Partition: 0}}
+		req.Topics = append(req.Topics, t)
+		return req
+	}())
+	c.with("of workers", kmsg.LeaveGroup, 5, func(w *world) kmsg.Request { return raw.Leave(5, group, w.member[group]) })
 }

@@ -12,6 +12,10 @@ func (c *conversation) odd() {
 		if k.Comes != "" {
 			continue
 		}
+		if k.Key != kmsg.ApiVersions { // whose answer then has another form
+			c.add("older than there is", raw.Odd(k.Key, raw.VersionsOf(k.Key)[0]-1, raw.Bare))
+			c.add("newer than there is", raw.Odd(k.Key, k.Max+1, raw.Bare))
+		}
 		for _, v := range raw.VersionsOf(k.Key) {
 			for _, way := range []string{raw.Bare, raw.Single, raw.Doubled, raw.Hollow} {
 				if k.Key == kmsg.Metadata && (way == raw.Bare || way == raw.Hollow) {

@@ -59,10 +59,13 @@ func everything() *conversation {
 	c.deleteTopics()
 	c.configs()
 	c.settings()
+	c.alterations()
+	c.values()
 	c.listConfigResources()
 	c.logins()
 	c.records()
 	c.groups()
+	c.recreated()
 	c.odd()
 	c.nameApart()
 	return c
@@ -76,7 +79,9 @@ func TestAnswersAsKafka(t *testing.T) {
 		recordKafka(t, c)
 	}
 	want := readRecordings(t)
-	w := newWorld(t, startRaftsman(t))
+	address := startRaftsman(t)
+	warmUp(raw.Dial(t, address))
+	w := newWorld(t, address)
 	for i := range c.steps {
 		s := &c.steps[i]
 		kafkas, recorded := want[s.title()]
