@@ -162,9 +162,9 @@ func (f *fetchCall) row(index int32, r *replica.FetchResult) wire.FetchedPartiti
 	}
 	row := wire.FailedFetch(index, code)
 	row.HighWatermark, row.LastStableOffset, row.LogStartOffset = r.HighWatermark, r.LastStable, r.LogStart
-	// Kafka sends an empty list where it found no partition, and null with any other error.
+	// Kafka sends an empty list where it found no partition, and null with any other error and where epochs diverge.
 	found := r.Err != kafka.UnknownTopicOrPartition && r.Err != kafka.UnknownTopicId
-	row.AbortedNull = found && (f.req.IsolationLevel != 1 || r.Err != kafka.None)
+	row.AbortedNull = found && (f.req.IsolationLevel != 1 || r.Err != kafka.None || r.Diverges)
 	if r.Diverges {
 		row.Diverging = wire.EpochEnd{Known: true, Epoch: r.SharedEpoch, EndOffset: r.SharedEnd}
 	}

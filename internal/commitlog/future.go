@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -103,8 +104,7 @@ func parseFuture(name string) (kafka.TopicPartition, bool) {
 
 // HoldsFuture tells whether a partition's name is short enough for the folder of a future replica.
 func HoldsFuture(tp kafka.TopicPartition) bool {
-	found, ok := parseFuture(asideFolder(tp, kafka.UUID{}, folderFutureSuffix))
-	return ok && found == tp
+	return strings.HasPrefix(asideFolder(tp, kafka.UUID{}, folderFutureSuffix), tp.Topic+"-")
 }
 
 // DropFuture removes the future replicas of a partition, if there are any.

@@ -51,7 +51,7 @@ func DecideAlterConfigs(im *Image, cmd AlterConfigs, env Env) ([]Entry, []Config
 }
 
 func alterResource(im *Image, c ConfigChange, incremental bool, env Env) ([]Entry, error) {
-	if err := checkResource(c.Resource); err != nil {
+	if err := checkKind(c.Resource); err != nil {
 		return nil, err
 	}
 	if err := checkOps(c.Ops, incremental); err != nil {
@@ -60,6 +60,9 @@ func alterResource(im *Image, c ConfigChange, incremental bool, env Env) ([]Entr
 	before := im.Config(c.Resource)
 	after, err := applyOps(c, before, incremental, env)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkName(c.Resource); err != nil { // Kafka's controller looks at it after the operations
 		return nil, err
 	}
 	changed := changedNames(c, before, after)
@@ -84,30 +87,32 @@ func alterResource(im *Image, c ConfigChange, incremental bool, env Env) ([]Entr
 	return entries, nil
 }
 
-func checkResource(r Resource) error {
+// checkKind refuses resources that cannot be altered, whatever their names, and brokers without a number.
+func checkKind(r Resource) error {
 	switch r.Type {
-	case TopicResource:
-		if r.Name == "" {
-			return kafka.Refuse(kafka.InvalidRequest, "Default topic resources are not allowed. Name a topic")
-		}
-		return CheckTopicName(r.Name)
+	case TopicResource, ClientMetricsResource, GroupResource:
+		return nil
 	case BrokerResource:
 		if _, err := strconv.ParseInt(r.Name, 10, 32); r.Name != "" && err != nil {
 			return kafka.Refuse(kafka.InvalidRequest, "Node id must be an integer, but it is: %s", r.Name)
 		}
 		return nil
-	case ClientMetricsResource:
-		if r.Name == "" {
-			return kafka.Refuse(kafka.InvalidRequest, "a client-metrics subscription needs a name")
-		}
-		return nil
-	case GroupResource:
-		if r.Name == "" {
-			return kafka.Refuse(kafka.InvalidRequest, "Default group resources are not allowed. Name a group")
-		}
-		return nil
 	}
 	return kafka.Refuse(kafka.InvalidRequest, "unknown resource type %d", r.Type)
+}
+
+func checkName(r Resource) error {
+	switch {
+	case r.Type == TopicResource && r.Name == "":
+		return kafka.Refuse(kafka.InvalidRequest, "Default topic resources are not allowed. Name a topic")
+	case r.Type == TopicResource:
+		return CheckTopicName(r.Name)
+	case r.Type == ClientMetricsResource && r.Name == "":
+		return kafka.Refuse(kafka.InvalidRequest, "a client-metrics subscription needs a name")
+	case r.Type == GroupResource && r.Name == "":
+		return kafka.Refuse(kafka.InvalidRequest, "Default group resources are not allowed. Name a group")
+	}
+	return nil
 }
 
 func checkExists(im *Image, r Resource) error {

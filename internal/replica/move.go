@@ -430,14 +430,14 @@ func (s *moves) abandon(mv *move, why error) {
 
 // MoveReplica begins to move a partition to another log directory, and ends its move to any other.
 func (m *Manager) MoveReplica(tp kafka.TopicPartition, path string) error {
+	if !commitlog.HoldsFuture(tp) {
+		return kafka.InvalidTopicException
+	}
 	i := slices.IndexFunc(m.dirs, func(d *logDir) bool { return d.disk.Path() == path })
 	if i < 0 {
 		return kafka.LogDirNotFound
 	}
 	to := m.dirs[i]
-	if tp.Partition >= 0 && !commitlog.HoldsFuture(tp) {
-		return kafka.InvalidTopicException
-	}
 	if to.failed() {
 		return kafka.KafkaStorageError
 	}
