@@ -34,6 +34,9 @@ func (c *conversation) alterReplicaLogDirs() {
 		ask("one partition twice", func(here string) []kmsg.AlterReplicaLogDirsRequestDir {
 			return []kmsg.AlterReplicaLogDirsRequestDir{row("/nowhere", "r", 0), row(here, "r", 0, 0)}
 		})
+		ask("a name too long, to nowhere", func(string) []kmsg.AlterReplicaLogDirsRequestDir {
+			return []kmsg.AlterReplicaLogDirsRequestDir{row("/nowhere", strings.Repeat("x", 249), 0, -1)}
+		})
 		ask("a name too long", func(here string) []kmsg.AlterReplicaLogDirsRequestDir {
 			return []kmsg.AlterReplicaLogDirsRequestDir{row(here, strings.Repeat("x", 249), 0)}
 		})

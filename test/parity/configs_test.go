@@ -192,6 +192,13 @@ func (c *conversation) alterations() {
 			alter(fmt.Sprintf("op %d of an unknown setting", op), row("nonsense", op, new("7")))
 			alter(fmt.Sprintf("op %d of a setting without a name", op), row("", op, new("7")))
 		}
+		for _, set := range []string{"retention.ms=7", "retention.ms+=7", "cleanup.policy+=compact", "nonsense+=7", "-retention.ms"} {
+			for _, kind := range []config.Kind{config.KindTopic, config.KindGroup, config.KindClientMetrics, config.KindBroker, config.KindLogger, 0, 99} {
+				for _, name := range []string{"", "a b", "nope", "9"} {
+					c.add(fmt.Sprintf("%s of resource %d %q", set, kind, name), raw.IncrementalAlterConfigs(v, true, raw.Assignments{Kind: kind, Name: name, Sets: []string{set}}))
+				}
+			}
+		}
 		alter("a setting twice", row("retention.ms", 0, new("7")), row("retention.ms", 0, new("8")))
 		alter("a setting set and deleted", row("retention.ms", 0, new("7")), row("retention.ms", 1, nil))
 		alter("no setting")

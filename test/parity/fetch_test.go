@@ -58,6 +58,9 @@ func (c *conversation) fetches() {
 		c.fetch("rule 76: newer fetched epoch", v, func(_ *world, r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].LastFetchedEpoch = 5 }, from("plain", 0, 1))
 		c.fetch("rule 76: the fetched epoch", v, func(_ *world, r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].LastFetchedEpoch = 0 }, from("plain", 0, 1))
 		c.fetch("rule 76: the fetched epoch, beyond the end", v, func(_ *world, r *kmsg.FetchRequest) { r.Topics[0].Partitions[0].LastFetchedEpoch = 0 }, from("plain", 0, 1000))
+		c.fetch("rule 76: the fetched epoch, beyond the end, committed", v, func(_ *world, r *kmsg.FetchRequest) {
+			r.IsolationLevel, r.Topics[0].Partitions[0].LastFetchedEpoch = 1, 0
+		}, from("plain", 0, 1000))
 		c.fetch("stored at the append time", v, nil, from("appended", 0, 0))
 		c.fetch("packed", v, nil, from("plain", 1, 0))
 	}

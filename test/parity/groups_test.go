@@ -27,14 +27,14 @@ func (c *conversation) groups() {
 
 // announced looks at groups that somebody has asked about and nobody is in.
 func (c *conversation) announced() {
+	gone := raw.At(2, kmsg.NewPtrDeleteGroupsRequest())
+	gone.Groups = []string{"announced"}
 	look := func(name string) {
 		c.add("after "+name, raw.At(5, kmsg.NewPtrListGroupsRequest()))
-		gone := raw.At(2, kmsg.NewPtrDeleteGroupsRequest())
-		gone.Groups = []string{"announced"}
 		c.add("after "+name, gone)
 	}
 	c.add("a member id is given away", raw.Join(5, "announced", "", "range"))
-	look("a member id is given away")
+	c.add("after a member id is given away", gone) // whether Kafka lists it depends on what it has written last
 	c.add("not a member", raw.Join(5, "announced", "stranger", "range"))
 	look("a stranger was refused")
 	untyped := raw.Join(3, "announced", "")

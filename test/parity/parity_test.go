@@ -31,7 +31,8 @@ import (
 
 var (
 	recordNow = flag.Bool("record", false, "start an Apache Kafka 4.4, record its answers and write the page")
-	port      = flag.Int("port", 21190, "where the Apache Kafka of -record listens; it takes the next port too")
+	kafkaNow  = flag.Bool("kafka", false, "start an Apache Kafka 4.4 and compare with what it answers now, not with what is recorded")
+	port      = flag.Int("port", 21190, "where that Apache Kafka listens; it takes the next port too")
 )
 
 // properties are the settings of both brokers, beside addresses and directories.
@@ -75,10 +76,17 @@ func everything() *conversation {
 // answer with what Apache Kafka said when it was asked the same.
 func TestAnswersAsKafka(t *testing.T) {
 	c := everything()
-	if *recordNow {
-		recordKafka(t, c)
+	var want map[string]answer
+	switch {
+	case *recordNow:
+		want = askKafka(t, c)
+		writeRecordings(t, c, want)
+		writePage(t)
+	case *kafkaNow:
+		want = askKafka(t, c)
+	default:
+		want = readRecordings(t)
 	}
-	want := readRecordings(t)
 	address := startRaftsman(t)
 	warmUp(raw.Dial(t, address))
 	w := newWorld(t, address)
@@ -198,7 +206,8 @@ func startKafka(t *testing.T) (address string) {
 	return fmt.Sprintf("127.0.0.1:%d", *port)
 }
 
-func recordKafka(t *testing.T, c *conversation) {
+// askKafka returns the answers of a fresh Apache Kafka by the titles of the cases.
+func askKafka(t *testing.T, c *conversation) map[string]answer {
 	t.Helper()
 	address := startKafka(t)
 	warmUp(raw.Dial(t, address))
@@ -207,11 +216,9 @@ func recordKafka(t *testing.T, c *conversation) {
 	answers := map[string]answer{}
 	for i := range c.steps {
 		s := &c.steps[i]
-		t.Log(s.title())
 		answers[s.title()] = w.run(s)
 	}
-	writeRecordings(t, c, answers)
-	writePage(t)
+	return answers
 }
 
 // warmUp waits for what a new Kafka makes when it is first asked: its groups' topic, and a block of producer ids.

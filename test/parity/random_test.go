@@ -21,20 +21,20 @@ import (
 var (
 	randomSeed  = flag.Uint64("random-seed", 0, "seed of the random requests; 0 takes one from the clock")
 	randomCount = flag.Int("random-count", 3000, "how many random requests are made")
-	randomKafka = flag.String("random-kafka", "", "address of a new Apache Kafka 4.4 with one node, to compare the answers with")
 )
 
 // TestRandomRequests asks for anything, in any version, with values that mean something and values that do not. Every request
-// must be answered, in a form that can be read, or end the connection; where a Kafka is given, its answers must be the same.
+// must be answered, in a form that can be read, or end the connection; with -kafka, its answers must be the same.
 func TestRandomRequests(t *testing.T) {
 	seed := *randomSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("again: go test ./parity -run TestRandomRequests -random-seed %d -random-count %d -random-kafka '%s'", seed, *randomCount, *randomKafka)
+	t.Logf("again: go test ./parity -run TestRandomRequests -random-seed %d -random-count %d -kafka=%v", seed, *randomCount, *kafkaNow)
 	worlds := []*world{newWorld(t, startRaftsman(t))}
-	if *randomKafka != "" {
-		worlds = append(worlds, newWorld(t, *randomKafka))
+	if *kafkaNow {
+		worlds = append(worlds, newWorld(t, startKafka(t)))
+		worlds[1].patience(silence)
 	}
 	for _, w := range worlds {
 		furnish(w)
