@@ -86,6 +86,8 @@ func (a *API) alterLogger(name string, ops []meta.ConfigOp, validateOnly bool) e
 	}
 	for _, op := range ops {
 		switch {
+		case op.Op < meta.Set || op.Op > meta.Subtract:
+			return kafka.Refuse(kafka.InvalidRequest, "unknown operation %d on logger %s", op.Op, op.Name)
 		case op.Value == nil && op.Op != meta.Delete:
 			return kafka.Refuse(kafka.InvalidRequest, "the level of logger %s cannot be null", op.Name)
 		case op.Op == meta.Append || op.Op == meta.Subtract:

@@ -133,6 +133,17 @@ type Key struct {
 // Sensitive tells whether the value must not be shown.
 func (k *Key) Sensitive() bool { return k.Type == Password }
 
+// documentation is what DescribeConfigs says of the key: something of every one, as Kafka.
+func (k *Key) documentation() string {
+	switch {
+	case k.Doc != "":
+		return k.Doc
+	case k.Effect == NeverMatters:
+		return "Checked and kept for Kafka's sake; it tunes something that this broker does not have."
+	}
+	return "Checked and kept; this broker does not act on it yet."
+}
+
 // Lookup returns the key of that exact name.
 func Lookup(scope Scope, name string) (*Key, bool) {
 	i, ok := slices.BinarySearchFunc(table, name, func(k Key, name string) int {

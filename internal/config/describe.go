@@ -47,7 +47,7 @@ func (b *Broker) DescribeTopic(d Dynamic, overrides map[string]string) []Entry {
 		if _, ok := overrides[k.Name]; k.Internal && !ok {
 			continue
 		}
-		e := Entry{Name: k.Name, Value: show(effective.value(k.Name)), Source: SourceDefault, Type: k.Type, Doc: k.Doc}
+		e := Entry{Name: k.Name, Value: show(effective.value(k.Name)), Source: SourceDefault, Type: k.Type, Doc: k.documentation()}
 		if _, ok := overrides[k.Name]; ok {
 			e.Synonyms = append(e.Synonyms, Synonym{k.Name, e.Value, SourceTopic})
 		}
@@ -89,7 +89,7 @@ func describeBrokerKey(name string) Entry {
 	}
 	return Entry{
 		Name: name, Source: SourceDefault, ReadOnly: k.Mode == ReadOnly || k.Name != name, Sensitive: k.Sensitive(),
-		Type: k.Type, Doc: k.Doc,
+		Type: k.Type, Doc: k.documentation(),
 	}
 }
 
@@ -124,7 +124,7 @@ func (b *Broker) DescribeGroup(d Dynamic, overrides map[string]string) []Entry {
 		if _, ok := overrides[k.Name]; k.Internal && !ok {
 			continue
 		}
-		e := Entry{Name: k.Name, Value: show(effective.inherited(k)), Source: SourceDefault, Type: k.Type, Doc: k.Doc}
+		e := Entry{Name: k.Name, Value: show(effective.inherited(k)), Source: SourceDefault, Type: k.Type, Doc: k.documentation()}
 		if text, ok := overrides[k.Name]; ok {
 			e.Value = k.tidy(text)
 			e.Synonyms = append(e.Synonyms, Synonym{k.Name, e.Value, SourceGroup})
@@ -146,7 +146,7 @@ func (b *Broker) DescribeGroup(d Dynamic, overrides map[string]string) []Entry {
 func DescribeClientMetrics(overrides map[string]string) []Entry {
 	var entries []Entry
 	for _, k := range Keys(ScopeClientMetrics) {
-		e := Entry{Name: k.Name, Value: show(k.defaultValue()), Source: SourceDefault, Type: k.Type, Doc: k.Doc}
+		e := Entry{Name: k.Name, Value: show(k.defaultValue()), Source: SourceDefault, Type: k.Type, Doc: k.documentation()}
 		if text, ok := overrides[k.Name]; ok {
 			e.Value, e.Source = k.tidy(text), SourceClientMetrics
 			e.Synonyms = []Synonym{{k.Name, e.Value, SourceClientMetrics}}

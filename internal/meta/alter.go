@@ -139,6 +139,9 @@ func checkOps(ops []ConfigOp, incremental bool) error {
 			return kafka.Refuse(kafka.InvalidRequest, "configuration %s comes more than once", op.Name)
 		}
 		names[op.Name] = true
+		if incremental && (op.Op < Set || op.Op > Subtract) {
+			return kafka.Refuse(kafka.InvalidRequest, "unknown operation %d on configuration %s", op.Op, op.Name)
+		}
 		if op.Value == nil && (!incremental || op.Op != Delete) {
 			nulls = append(nulls, op.Name)
 		}
@@ -175,8 +178,6 @@ func applyOps(c ConfigChange, before map[string]string, incremental bool, env En
 				value = unset
 			}
 			after[op.Name] = changeList(value, *op.Value, kind)
-		default:
-			return nil, kafka.Refuse(kafka.InvalidRequest, "unknown operation %d on configuration %s", op.Op, op.Name)
 		}
 		if err := checkValueLength(after[op.Name]); err != nil {
 			return nil, err
