@@ -116,6 +116,10 @@ func (c *conversation) settings() {
 	for _, v := range raw.VersionsOf(kmsg.DescribeConfigs) {
 		made := raw.Resource{Kind: config.KindTopic, Name: "made2"}
 		c.add("right", raw.DescribeConfigs(v, made, raw.Resource{Kind: config.KindTopic, Name: "made3", Keys: []string{"segment.ms"}}))
+		documented := raw.DescribeConfigs(v, made, raw.Resource{Kind: config.KindBroker, Name: "1"}, raw.Resource{Kind: config.KindBroker},
+			raw.Resource{Kind: config.KindGroup, Name: "g"}, raw.Resource{Kind: config.KindClientMetrics, Name: "m"}, raw.Resource{Kind: config.KindLogger, Name: "1", Keys: []string{"root"}}).(*kmsg.DescribeConfigsRequest)
+		documented.IncludeDocumentation, documented.IncludeSynonyms = true, false
+		c.add("with documentation", documented)
 		c.add("wrong", raw.DescribeConfigs(v, raw.Resource{Kind: config.KindTopic, Name: "nope"}, raw.Resource{Kind: config.KindBroker, Name: "x"}, raw.Resource{Kind: 99}))
 	}
 	for _, value := range []string{"604800000", "soon"} {
@@ -199,6 +203,10 @@ func (c *conversation) alterations() {
 				}
 			}
 		}
+		unknown := raw.IncrementalAlterConfigs(v, true, raw.Assignments{Kind: config.KindBroker, Name: ""}, raw.Assignments{Kind: config.KindLogger, Name: "1"}).(*kmsg.IncrementalAlterConfigsRequest)
+		unknown.Resources[0].Configs = append(unknown.Resources[0].Configs, row("retention.ms", 3, new("7")), row("log.retention.ms", 9, new("7")))
+		unknown.Resources[1].Configs = append(unknown.Resources[1].Configs, row("nonsense", 9, new("DEBUG")))
+		c.add("op 9 of brokers", unknown)
 		alter("a setting twice", row("retention.ms", 0, new("7")), row("retention.ms", 0, new("8")))
 		alter("a setting set and deleted", row("retention.ms", 0, new("7")), row("retention.ms", 1, nil))
 		alter("no setting")

@@ -33,6 +33,7 @@ var differences = []*stays{
 	{key: kmsg.Fetch, title: "isolation level 7", why: "Kafka stumbles over an isolation level that does not exist; here it is read_uncommitted"},
 	{key: kmsg.ListOffsets, from: 2, title: "isolation level 2", field: "Partitions[0]", why: "Kafka stumbles over an isolation level that does not exist; here it is read_uncommitted"},
 	{key: kmsg.Produce, title: "unknown codec", field: "ErrorCode", why: "Kafka stumbles over a codec that does not exist; here the client is told that it is unknown"},
+	{key: kmsg.DescribeConfigs, title: "with documentation", field: `"controller.quorum.bootstrap.servers"`, why: "Kafka is told where its own controller is; here a node that is the whole quorum needs no such setting"},
 	{key: kmsg.DescribeConfigs, from: 4, title: "describe the broker", field: `"controller.quorum.bootstrap.servers"`, why: "Kafka is told where its own controller is; here a node that is the whole quorum needs no such setting"},
 	{key: kmsg.Fetch, title: "the session of the old id while there is none", field: "ErrorCode=", why: "Kafka's session remembers that the id had a name, and that topic is unknown; here the id is. Clients ask for metadata after either"},
 	{key: kmsg.IncrementalAlterConfigs, title: `log.local.retention.ms="-1"`, why: "there is no tiered storage: its settings are checked one by one, not against each other"},
