@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -206,7 +205,7 @@ func crashed(t *testing.T, dir string) string {
 // A broker that comes back answers nothing before it knows its topics.
 func TestRule20TopicsNeverVanish(t *testing.T) {
 	dir := t.TempDir()
-	port := freePort(t)
+	port := fmt.Sprint(raw.FreePort(t))
 	listeners := brokertest.Property("listeners", "PLAINTEXT://127.0.0.1:"+port)
 	b := brokertest.Start(t, brokertest.Dir(dir), listeners)
 	l := connect(t, b.Addr())
@@ -222,21 +221,6 @@ func TestRule20TopicsNeverVanish(t *testing.T) {
 			t.Errorf("round %d: %v", round, err)
 		}
 	}
-}
-
-// freePort returns a port that nobody listens on. It lies below those that systems give to outgoing connections: one of these could
-// have it when the broker comes back.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		port := fmt.Sprint(20_000 + rand.IntN(10_000))
-		if s, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			s.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // firstAnswer connects as soon as anybody listens and asks for a topic that is there.

@@ -32,7 +32,6 @@ import (
 var (
 	recordNow = flag.Bool("record", false, "start an Apache Kafka 4.4, record its answers and write the page")
 	kafkaNow  = flag.Bool("kafka", false, "start an Apache Kafka 4.4 and compare with what it answers now, not with what is recorded")
-	port      = flag.Int("port", 21190, "where that Apache Kafka listens; it takes the next port too")
 )
 
 // properties are the settings of both brokers, beside addresses and directories.
@@ -190,7 +189,8 @@ func startRaftsman(t *testing.T) (address string) {
 func startKafka(t *testing.T) (address string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "kafka")
-	args := []string{"start", dir, fmt.Sprint(*port)}
+	port := fmt.Sprint(raw.FreePort(t))
+	args := []string{"start", dir, port}
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		args = append(args, name+"="+properties[name])
 	}
@@ -203,7 +203,7 @@ func startKafka(t *testing.T) (address string) {
 	}
 	t.Cleanup(func() { run("stop", dir) })
 	run(args...)
-	return fmt.Sprintf("127.0.0.1:%d", *port)
+	return "127.0.0.1:" + port
 }
 
 // askKafka returns the answers of a fresh Apache Kafka by the titles of the cases.
