@@ -6,6 +6,18 @@ import "github.com/raftsman/raftsman/internal/kafka"
 type CreateTopics struct {
 	Topics       []NewTopic
 	ValidateOnly bool // decide and answer, but create nothing
+	Charge       Charge
+}
+
+// Charge is told of the partitions of each topic before they are made, grown or deleted; its error refuses the topic. nil: all are
+// free.
+type Charge func(partitions int) error
+
+func (c Charge) ask(partitions int) error {
+	if c == nil {
+		return nil
+	}
+	return c(partitions)
 }
 
 // NewTopic describes a topic to create: either counts, or assignments and both counts -1.
@@ -35,8 +47,9 @@ type TopicResult struct {
 
 // DeleteTopics names topics to delete, by name or by id.
 type DeleteTopics struct {
-	Names []string
-	IDs   []kafka.TopicID
+	Names  []string
+	IDs    []kafka.TopicID
+	Charge Charge
 }
 
 // DeleteResult tells what became of one topic of DeleteTopics; results stand in the order of Names, then IDs.
@@ -51,6 +64,7 @@ type DeleteResult struct {
 type CreatePartitions struct {
 	Topics       []TopicGrowth
 	ValidateOnly bool
+	Charge       Charge
 }
 
 // TopicGrowth asks for a topic to have Count partitions in all.

@@ -20,7 +20,7 @@ func DecideCreateTopics(im *Image, cmd CreateTopics, env Env) ([]Entry, []TopicR
 		if results[i].Err != nil {
 			continue
 		}
-		created, err := createTopic(im, topics[i], env, &results[i])
+		created, err := createTopic(im, topics[i], env, cmd.Charge, &results[i])
 		if err != nil {
 			results[i] = TopicResult{Name: topics[i].Name, Err: err}
 			continue
@@ -75,7 +75,7 @@ func partitionTotal(topics []NewTopic, env Env) int64 {
 	return total
 }
 
-func createTopic(im *Image, t NewTopic, env Env, result *TopicResult) ([]Entry, error) {
+func createTopic(im *Image, t NewTopic, env Env, charge Charge, result *TopicResult) ([]Entry, error) {
 	if err := checkNewName(im, t.Name); err != nil {
 		return nil, err
 	}
@@ -85,6 +85,9 @@ func createTopic(im *Image, t NewTopic, env Env, result *TopicResult) ([]Entry, 
 	}
 	rows, err := newTopicAssignment(im, t, env)
 	if err != nil {
+		return nil, err
+	}
+	if err := charge.ask(len(rows)); err != nil {
 		return nil, err
 	}
 	id := env.NewID()

@@ -16,7 +16,9 @@ func DecideDeleteTopics(im *Image, cmd DeleteTopics) ([]Entry, []DeleteResult) {
 	var results []DeleteResult
 	var entries []Entry
 	remove := func(t *Topic, result DeleteResult) {
-		entries = append(entries, Entry{Record: &sysrecord.RemoveTopicRecord{TopicID: t.ID}})
+		if result.Err = cmd.Charge.ask(len(t.Partitions)); result.Err == nil {
+			entries = append(entries, Entry{Record: &sysrecord.RemoveTopicRecord{TopicID: t.ID}})
+		}
 		results = append(results, result)
 	}
 	ids, names := counts(cmd.IDs), counts(cmd.Names)

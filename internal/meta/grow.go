@@ -31,7 +31,7 @@ func DecideCreatePartitions(im *Image, cmd CreatePartitions, env Env) ([]Entry, 
 			result.Err = kafka.Refuse(kafka.InvalidRequest, "the topic is named more than once")
 		default:
 			var grown []Entry
-			grown, result.Err = growTopic(im, g, env)
+			grown, result.Err = growTopic(im, g, env, cmd.Charge)
 			entries = append(entries, grown...)
 		}
 		results = append(results, result)
@@ -42,7 +42,7 @@ func DecideCreatePartitions(im *Image, cmd CreatePartitions, env Env) ([]Entry, 
 	return entries, results
 }
 
-func growTopic(im *Image, g TopicGrowth, env Env) ([]Entry, error) {
+func growTopic(im *Image, g TopicGrowth, env Env, charge Charge) ([]Entry, error) {
 	t, exists := im.Topic(g.Name)
 	if !exists {
 		return nil, kafka.UnknownTopicOrPartition
@@ -53,6 +53,12 @@ func growTopic(im *Image, g TopicGrowth, env Env) ([]Entry, error) {
 		return nil, kafka.Refuse(kafka.InvalidPartitions, "Topic already has %d partition(s).", have)
 	case int(g.Count) < have:
 		return nil, kafka.Refuse(kafka.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", g.Name, have, g.Count)
+	case g.Assignments != nil && len(g.Assignments) != int(g.Count)-have:
+		return nil, kafka.Refuse(kafka.InvalidReplicaAssignment,
+			"%d partitions are to be added, and %d assignments are given", int(g.Count)-have, len(g.Assignments))
+	}
+	if err := charge.ask(int(g.Count) - have); err != nil {
+		return nil, err
 	}
 	rows, err := growthAssignment(im, t, g, env)
 	if err != nil {
@@ -70,10 +76,6 @@ func growthAssignment(im *Image, t *Topic, g TopicGrowth, env Env) ([][]kafka.No
 	factor := len(t.Partitions[0].Replicas)
 	if g.Assignments == nil {
 		return place(im, add, factor, env.Random)
-	}
-	if len(g.Assignments) != add {
-		return nil, kafka.Refuse(kafka.InvalidReplicaAssignment,
-			"%d partitions are to be added, and %d assignments are given", add, len(g.Assignments))
 	}
 	for i, replicas := range g.Assignments {
 		if err := checkManualReplicas(im, int32(len(t.Partitions)+i), replicas, factor); err != nil {

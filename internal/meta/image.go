@@ -32,6 +32,7 @@ type Image struct {
 	brokers    []*Broker // by id
 	configs    tree[Resource, map[string]string]
 	features   map[string]int16
+	quotas     quotas
 	producerID producerBlock
 	kept       tree[string, keptRecord]
 	unknown    []rawRecord
@@ -53,6 +54,7 @@ func NewImage(clusterID string) *Image {
 		collisions: newTree[string, []string](strings.Compare),
 		configs:    newTree[Resource, map[string]string](compareResources),
 		features:   map[string]int16{},
+		quotas:     newQuotas(),
 		kept:       newTree[string, keptRecord](strings.Compare),
 	}
 }

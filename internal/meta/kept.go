@@ -8,7 +8,8 @@ import (
 	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
-// keptRecord is a record of a kind that is stored but not served yet: credentials, access rules, quotas, tokens, controllers.
+// keptRecord is a record of a kind that is stored but not served yet: credentials, access rules, tokens, controllers, and quotas of
+// entities that this build does not know.
 // The latest one under each identity is written back into snapshots.
 type keptRecord struct {
 	kind, version int16
@@ -38,6 +39,10 @@ func (u *Update) keep(e Entry) error {
 	case *sysrecord.UnregisterControllerRecord:
 		id, remove = keptControllers+number(int32(r.ControllerID)), true
 	case *sysrecord.ClientQuotaRecord:
+		if entity, known := entityOf(r); known {
+			u.setQuota(entity, r)
+			return nil
+		}
 		id, remove = keptQuotas+quotaID(r), r.Remove
 	case *sysrecord.AccessControlEntryRecord:
 		id = keptACLs + string(r.ID[:])

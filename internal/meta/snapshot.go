@@ -19,6 +19,7 @@ func (im *Image) Snapshot() iter.Seq[[]byte] {
 		im.writeKept(w, keptControllers)
 		im.writeTopics(w)
 		im.writeConfigs(w)
+		im.writeQuotas(w)
 		im.writeKept(w, keptQuotas)
 		im.writeProducerIDs(w)
 		im.writeKept(w, keptACLs)

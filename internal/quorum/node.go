@@ -102,6 +102,15 @@ func (n *Node) AlterConfigs(ctx context.Context, cmd meta.AlterConfigs) (results
 	return results, err
 }
 
+// AlterQuotas changes client quotas. There is one result for each change, nil or why it was refused.
+func (n *Node) AlterQuotas(ctx context.Context, cmd meta.AlterQuotas) (results []error, err error) {
+	err = n.propose(ctx, func(im *meta.Image) (entries []meta.Entry, _ error) {
+		entries, results = meta.DecideAlterQuotas(im, cmd)
+		return entries, nil
+	})
+	return results, err
+}
+
 // UnregisterBroker removes a broker that is not coming back.
 func (n *Node) UnregisterBroker(ctx context.Context, id kafka.NodeID) error {
 	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
