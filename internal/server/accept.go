@@ -79,12 +79,53 @@ func (s *Server) welcome(nc net.Conn, l Listener) {
 		s.fullLimit.log(s.config.Log, slog.LevelWarn, "connection refused: max.connections.per.ip", "address", ip, "limit", limit)
 		return
 	}
+	serve := c.serve
+	if refused := s.admit(ip); refused > 0 {
+		if s.turnedAway == turnedAwayMax {
+			s.mu.Unlock()
+			_ = nc.Close()
+			return
+		}
+		s.turnedAway++
+		serve = func() { c.turnAway(refused) }
+	}
 	s.conns[c] = struct{}{}
 	s.perIP[ip]++
 	s.metrics.Connections.Add(1)
 	s.metrics.ConnectionsAccepted.Inc()
-	s.serving.Go(c.serve)
+	s.serving.Go(serve)
 	s.mu.Unlock()
+}
+
+func (s *Server) admit(ip netip.Addr) (refusedFor time.Duration) {
+	if s.config.Admit == nil || !ip.IsValid() {
+		return 0
+	}
+	return s.config.Admit(ip)
+}
+
+// turnedAwayMax is how many connections are kept waiting to be closed; more are closed at once, or they would take the places of
+// those that are served.
+const turnedAwayMax = 1000
+
+// turnAway keeps a connection waiting that came too soon after others from its address, and closes it: a client that tries again
+// at once would come even sooner.
+func (c *conn) turnAway(after time.Duration) {
+	s := c.server
+	defer s.farewell(c)
+	defer func() {
+		c.close()
+		s.mu.Lock()
+		s.turnedAway--
+		s.mu.Unlock()
+	}()
+	timer := time.NewTimer(after)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-c.done:
+	case <-s.stopping:
+	}
 }
 
 func (s *Server) limitOf(ip netip.Addr) (limit int, limited bool) {

@@ -183,6 +183,7 @@ func (c *conn) contain(s *slot) {
 // request reads and handles one request. It returns false when the connection ends.
 func (c *conn) request() bool {
 	s := c.takeSlot()
+	c.awaitUnmuted()
 	err := errEnding
 	if !c.draining.Load() {
 		err = c.readFrame(s)
@@ -197,6 +198,28 @@ func (c *conn) request() bool {
 		return false
 	}
 	return c.handle(s)
+}
+
+// awaitUnmuted waits while the client has to because of its quotas. Answers go out meanwhile.
+func (c *conn) awaitUnmuted() {
+	rest := c.peer.Muted()
+	if rest <= 0 {
+		return
+	}
+	c.server.expire(&c.parked, parkedCheck)
+	defer c.parked.clear()
+	for ; rest > 0; rest = c.peer.Muted() {
+		timer := time.NewTimer(rest)
+		select {
+		case <-timer.C:
+			continue
+		case <-c.done:
+		case <-c.server.stopping:
+			c.drain()
+		}
+		timer.Stop()
+		return
+	}
 }
 
 var (

@@ -75,6 +75,10 @@ type Config struct {
 	// sent from files may wait for IdleMax.
 	WriteTimeout time.Duration
 
+	// Admit is asked about each connection that is accepted. One that it does not admit is not served, and closed after that time.
+	// nil: all are admitted.
+	Admit func(peer netip.Addr) (refusedFor time.Duration)
+
 	Log *slog.Logger
 }
 
@@ -141,7 +145,9 @@ type Server struct {
 	listeners []net.Listener
 	conns     map[*conn]struct{}
 	perIP     map[netip.Addr]int
-	room      chan struct{} // gets a value when a connection ends, for who waits in accept
+	// turnedAway counts the connections that are kept waiting without being served.
+	turnedAway int
+	room       chan struct{} // gets a value when a connection ends, for who waits in accept
 }
 
 // New returns a server that hands requests to h.

@@ -10,6 +10,7 @@ package wire
 import (
 	"io"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -28,8 +29,31 @@ type Peer struct {
 
 	Principal string // "User:ANONYMOUS" until a login says otherwise
 
+	// muted is until when nothing more is read from the connection, in nanoseconds since 1970; 0 for not at all.
+	muted atomic.Int64
+
 	// Names interns topic names and the like of this connection's requests. Only for use inside Handle.
 	Names Names
+}
+
+// Mute stops the reading from the connection for that long, from now on. It may be called on any goroutine; the longest one counts.
+func (p *Peer) Mute(d time.Duration) {
+	until := time.Now().Add(d).UnixNano()
+	for {
+		now := p.muted.Load()
+		if until <= now || p.muted.CompareAndSwap(now, until) {
+			return
+		}
+	}
+}
+
+// Muted returns for how long nothing may be read yet.
+func (p *Peer) Muted() time.Duration {
+	until := p.muted.Load()
+	if until == 0 {
+		return 0
+	}
+	return time.Until(time.Unix(0, until))
 }
 
 // Request is one request of a client. It is valid until the answer was handed to reply.

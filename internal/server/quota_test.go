@@ -1,0 +1,117 @@
+package server
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/raftsman/raftsman/internal/wire"
+)
+
+// A muted connection gets its answer at once, and its next request is read when the time is over; the longest of several times counts.
+func TestAMutedConnectionIsNotRead(t *testing.T) {
+	const mute = 400 * time.Millisecond
+	s := start(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+		req.Peer.Mute(mute)
+		req.Peer.Mute(time.Millisecond)
+		answerEmpty(req, reply)
+	})
+	c := dial(t, s.addr)
+	began := time.Now()
+	c.send(c.frame(request(kmsg.Metadata, 9)))
+	c.send(c.frame(request(kmsg.Heartbeat, 3)))
+	c.expect(1)
+	if since := time.Since(began); since >= mute {
+		t.Errorf("the answer took %v: it is not to wait", since)
+	}
+	c.expect(2)
+	if since := time.Since(began); since < mute {
+		t.Errorf("the next request was read after %v, want %v", since, mute)
+	}
+}
+
+// A Produce that is parked is answered while its connection is muted.
+func TestAnswersGoOutWhileMuted(t *testing.T) {
+	var park *wire.Request
+	answer := make(chan func(), 1)
+	s := start(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+		park = req
+		req.Peer.Mute(time.Hour)
+		answer <- func() { answerEmpty(park, reply) }
+	})
+	c := dial(t, s.addr)
+	c.send(c.frame(produce(1)))
+	(<-answer)()
+	c.expect(1)
+}
+
+// A muted connection does not hold up a stop, and ends with its client.
+func TestAMutedConnectionEnds(t *testing.T) {
+	s := start(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+		req.Peer.Mute(time.Hour)
+		answerEmpty(req, reply)
+	})
+	gone, stays := dial(t, s.addr), dial(t, s.addr)
+	for _, c := range []*client{gone, stays} {
+		c.send(c.frame(request(kmsg.Metadata, 9)))
+		c.expect(1)
+	}
+	gone.Close()
+	awaitTrue(t, "the connection of a client that has gone to end", func() bool { return s.Metrics().Connections.Value() == 1 })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	stays.expectClosed()
+}
+
+// A connection that is not admitted is closed after its time, unserved.
+func TestConnectionsAreAdmitted(t *testing.T) {
+	const wait = 200 * time.Millisecond
+	refuse := make(chan bool, 2)
+	s := start(t, Config{Admit: func(ip netip.Addr) time.Duration {
+		if ip != netip.MustParseAddr("127.0.0.1") {
+			t.Errorf("asked about %v", ip)
+		}
+		if <-refuse {
+			return wait
+		}
+		return 0
+	}}, answerEmpty)
+	refuse <- true
+	began := time.Now()
+	c := dial(t, s.addr)
+	c.send(c.frame(request(kmsg.Metadata, 9)))
+	c.expectClosed()
+	if since := time.Since(began); since < wait {
+		t.Errorf("closed after %v, want %v", since, wait)
+	}
+	refuse <- false
+	c = dial(t, s.addr)
+	c.send(c.frame(request(kmsg.Metadata, 9)))
+	c.expect(1)
+}
+
+func TestTheLongestMuteCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p wire.Peer
+		if p.Muted() != 0 {
+			t.Error("muted from the start")
+		}
+		p.Mute(3 * time.Second)
+		p.Mute(time.Second)
+		time.Sleep(2 * time.Second)
+		if got := p.Muted(); got != time.Second {
+			t.Errorf("muted for %v more, want 1s", got)
+		}
+		time.Sleep(time.Second)
+		if got := p.Muted(); got > 0 {
+			t.Errorf("muted for %v more, want no more", got)
+		}
+	})
+}
