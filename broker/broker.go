@@ -65,6 +65,7 @@ type Node struct {
 	quorum   *quorum.Node
 	replicas *replica.Manager
 	coord    *coord.Coordinator
+	quotas   *api.Quotas
 	server   *server.Server
 
 	listeners []server.Listener
@@ -223,10 +224,14 @@ func (n *Node) build(level *slog.LevelVar) {
 	handler.Replicas = n.replicas
 	handler.Fetches = api.NewFetchSessions(b)
 	handler.Coord = n.coord
+	n.quotas = api.NewQuotas(b, n.quorum.Image)
+	handler.Quotas = n.quotas
 	if level != nil {
 		handler.LogLevel = level
 	}
-	n.server = server.New(serverConfig(b, n.log), handler)
+	serving := serverConfig(b, n.log)
+	serving.Admit = n.quotas.Admit
+	n.server = server.New(serving, handler)
 }
 
 // peersGrace is how long Close waits for peers to take their answers. The rest of its time is for the disk: a peer that reads

@@ -12,6 +12,7 @@ import (
 	"github.com/raftsman/raftsman/internal/coord"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/quorum"
+	"github.com/raftsman/raftsman/internal/quota"
 	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/wire"
 )
@@ -26,6 +27,7 @@ type API struct {
 	Replicas  *replica.Manager
 	Fetches   *FetchSessions
 	Coord     *coord.Coordinator
+	Quotas    *Quotas // nil: nobody has any
 	Log       *slog.Logger
 	LogLevel  *slog.LevelVar // what the process logs; changed by IncrementalAlterConfigs
 
@@ -51,13 +53,19 @@ func (a *API) Overlaps(key int16) bool { return key == int16(kmsg.Produce) }
 // Handle starts one request that Serves agreed to. The server calls it on the connection's goroutine, in request order; reply
 // is called exactly once, on any goroutine, then or later.
 func (a *API) Handle(req *wire.Request, reply func(*wire.Response)) {
-	a.served.entry(req.Key).handle(a, call{req, reply})
+	e := a.served.entry(req.Key)
+	if a.Quotas.limits(quota.RequestTime) != nil {
+		a.Quotas.handle(a, e, req, reply)
+		return
+	}
+	e.handle(a, call{Request: req, reply: reply})
 }
 
 // call is one request on its way through a handler, and the way to answer it.
 type call struct {
 	*wire.Request
-	reply func(*wire.Response)
+	reply  func(*wire.Response)
+	timing *timing // nil while nobody has a quota of request time
 }
 
 // decode reads the body into req, at the version of the call. When it returns false the connection is being closed, as Kafka
@@ -71,11 +79,21 @@ func (c call) decode(req kmsg.Request) bool {
 }
 
 // answer sends resp, encoded at the version of the call, whatever version it says itself. The handler gives resp away.
-func (c call) answer(resp kmsg.Response) { c.answerAt(c.Version, resp) }
+func (c call) answer(resp kmsg.Response) { c.send(c.Version, resp, 0) }
 
 // answerAt is answer with the layout of another version.
-func (c call) answerAt(version int16, resp kmsg.Response) {
+func (c call) answerAt(version int16, resp kmsg.Response) { c.send(version, resp, 0) }
+
+// answerAfter is answer for a client that is to wait for that long because of what it has asked for.
+func (c call) answerAfter(waitMs int32, resp kmsg.Response) { c.send(c.Version, resp, waitMs) }
+
+func (c call) send(version int16, resp kmsg.Response, waitMs int32) {
 	resp.SetVersion(version)
+	if waitMs = c.throttle(waitMs); waitMs > 0 {
+		if resp, ok := resp.(kmsg.SetThrottleResponse); ok {
+			resp.SetThrottle(waitMs)
+		}
+	}
 	r := c.Response()
 	r.Body = resp
 	c.reply(r)

@@ -15,7 +15,8 @@ func (a *API) createPartitions(c call) {
 	if !c.decode(req) {
 		return
 	}
-	cmd := meta.CreatePartitions{ValidateOnly: req.ValidateOnly}
+	mutation := a.Quotas.mutation(c, 3)
+	cmd := meta.CreatePartitions{ValidateOnly: req.ValidateOnly, Charge: mutation.charge}
 	for _, t := range req.Topics {
 		growth := meta.TopicGrowth{Name: t.Topic, Count: t.Count}
 		if t.Assignment != nil {
@@ -40,5 +41,5 @@ func (a *API) createPartitions(c call) {
 		row.Topic, row.ErrorCode, row.ErrorMessage = r.Name, int16(code), message
 		resp.Topics = append(resp.Topics, row)
 	}
-	c.answer(resp)
+	c.answerAfter(mutation.waitMs(), resp)
 }

@@ -15,7 +15,8 @@ func (a *API) createTopics(c call) {
 	if !c.decode(req) {
 		return
 	}
-	cmd := meta.CreateTopics{ValidateOnly: req.ValidateOnly}
+	mutation := a.Quotas.mutation(c, 6)
+	cmd := meta.CreateTopics{ValidateOnly: req.ValidateOnly, Charge: mutation.charge}
 	doubled := map[string]error{} // topics with two assignments for one partition
 	named := map[string]bool{}
 	for i := range req.Topics {
@@ -42,7 +43,7 @@ func (a *API) createTopics(c call) {
 	for i := range results {
 		resp.Topics[i] = a.createdRow(&results[i])
 	}
-	c.answer(resp)
+	c.answerAfter(mutation.waitMs(), resp)
 }
 
 // newTopic returns the topic that a client asks for. The error is about two assignments for one partition.

@@ -15,7 +15,8 @@ func (a *API) deleteTopics(c call) {
 	if !c.decode(req) {
 		return
 	}
-	cmd := meta.DeleteTopics{Names: req.TopicNames}
+	mutation := a.Quotas.mutation(c, 5)
+	cmd := meta.DeleteTopics{Names: req.TopicNames, Charge: mutation.charge}
 	var refused []meta.DeleteResult
 	for _, t := range req.Topics {
 		switch id := kafka.TopicID(t.TopicID); {
@@ -39,7 +40,7 @@ func (a *API) deleteTopics(c call) {
 		}
 		resp.Topics = append(resp.Topics, row)
 	}
-	c.answer(resp)
+	c.answerAfter(mutation.waitMs(), resp)
 }
 
 func (a *API) deleteAll(version int16, cmd meta.DeleteTopics) []meta.DeleteResult {

@@ -8,6 +8,7 @@ import (
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/quota"
 	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/session"
 	"github.com/raftsman/raftsman/internal/wire"
@@ -81,7 +82,7 @@ func (a *API) fetch(c call) {
 	}
 	if err := f.begin(); err != nil {
 		code, _ := kafka.Answer(err)
-		f.resp.Err = code
+		f.resp.Err, f.resp.ThrottleMs = code, c.throttle(0)
 		f.answer()
 		return
 	}
@@ -124,6 +125,9 @@ func (f *fetchCall) begin() error {
 // prepare makes the replicas' request.
 func (f *fetchCall) prepare() {
 	bytesMax := min(f.req.MaxBytes, f.a.Fetches.bytesMax)
+	if !f.follower() {
+		bytesMax = f.a.Quotas.fetchMax(f.call, bytesMax)
+	}
 	f.ask = replica.FetchRequest{
 		ReplicaID: f.req.ReplicaID, MaxWaitMs: f.req.MaxWaitMs, MinBytes: min(f.req.MinBytes, bytesMax), MaxBytes: bytesMax,
 		Committed: f.req.IsolationLevel == 1, Partitions: f.ask.Partitions[:0],
@@ -147,10 +151,64 @@ func (f *fetchCall) finish(results []replica.FetchResult) {
 		f.chunks = append(f.chunks, r.Chunk)
 		f.rows = append(f.rows, f.row(f.parts[i].Key.Partition, r))
 	}
+	if f.resp.ThrottleMs = f.throttle(); f.resp.ThrottleMs > 0 {
+		f.postpone()
+		return
+	}
 	if err := f.end(); err != nil {
 		code, _ := kafka.Answer(err)
 		f.resp.Err, f.resp.Topics = code, f.resp.Topics[:0]
 	}
+	f.answer()
+}
+
+// follower tells whether a replica asks, which has no quota.
+func (f *fetchCall) follower() bool { return f.req.ReplicaID >= 0 }
+
+// throttle returns how long the client is to wait for what it would get. It does not get it then, and so has not used it.
+func (f *fetchCall) throttle() (waitMs int32) {
+	if f.follower() {
+		return 0
+	}
+	if f.a.Quotas.limits(quota.FetchBytes) == nil {
+		return f.call.throttle(0)
+	}
+	bytes := float64(f.bytes())
+	waitMs = f.call.throttle(f.a.Quotas.record(quota.FetchBytes, f.call, bytes))
+	if waitMs > 0 {
+		f.a.Quotas.add(quota.FetchBytes, f.call, -bytes)
+	}
+	return waitMs
+}
+
+// What of an answer is neither records nor names: once, and for each partition.
+const (
+	fetchHeadBytes = 20
+	fetchRowBytes  = 44
+)
+
+// bytes is the size of the answer, to some bytes: which partitions without records will be in it is the session's to say.
+func (f *fetchCall) bytes() int {
+	n := fetchHeadBytes
+	for i := range f.rows {
+		n += fetchRowBytes + f.records[i].Len()
+	}
+	return n
+}
+
+// postpone answers with nothing at all.
+func (f *fetchCall) postpone() {
+	sessions := f.a.Fetches
+	sessions.mu.Lock()
+	id, err := sessions.cache.Postpone(&f.own)
+	sessions.mu.Unlock()
+	f.resp.SessionID = int32(id)
+	f.resp.Err, _ = kafka.Answer(err)
+	for i := range f.chunks { // not to be read ahead of
+		f.chunks[i].Release()
+	}
+	clear(f.chunks)
+	f.chunks = f.chunks[:0]
 	f.answer()
 }
 

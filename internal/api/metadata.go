@@ -135,7 +135,7 @@ func (a *API) metadataTopics(c call, image *meta.Image, req *kmsg.MetadataReques
 		rows = append(rows, row)
 	}
 	if (c.Version < 4 || req.AllowAutoTopicCreation) && a.Config.Bool("auto.create.topics.enable") {
-		a.autoCreate(missing)
+		a.autoCreate(c, missing)
 	}
 	return rows
 }
@@ -164,11 +164,11 @@ func askedTopics(req *kmsg.MetadataRequest) (names []string, ids []kafka.TopicID
 
 // autoCreate creates missing topics. The answer that is on its way still calls them unknown, which clients try again; the next
 // one knows them.
-func (a *API) autoCreate(names []string) {
+func (a *API) autoCreate(c call, names []string) {
 	if len(names) == 0 {
 		return
 	}
-	cmd := meta.CreateTopics{}
+	cmd := meta.CreateTopics{Charge: a.Quotas.mutation(c, 0).charge}
 	for _, name := range names {
 		topic, internal := InternalTopic(a.Config, name)
 		if !internal {
@@ -182,7 +182,9 @@ func (a *API) autoCreate(names []string) {
 		return
 	}
 	for _, r := range results {
-		if code, _ := kafka.Answer(r.Err); code != kafka.None && code != kafka.TopicAlreadyExists {
+		switch code, _ := kafka.Answer(r.Err); code {
+		case kafka.None, kafka.TopicAlreadyExists, kafka.ThrottlingQuotaExceeded:
+		default:
 			a.Log.Warn("create topic on first use", "topic", r.Name, "error", r.Err)
 		}
 	}

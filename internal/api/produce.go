@@ -3,9 +3,11 @@ package api
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/quota"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/record/compress"
 	"github.com/raftsman/raftsman/internal/replica"
@@ -28,6 +30,7 @@ type produceCall struct {
 	req  wire.ProduceRequest
 	resp wire.ProduceResponse
 	rows []wire.ProducedPartition // back the Partitions of all topics in resp
+	wait int32                    // milliseconds that the client is to wait for its bytes
 
 	ask    replica.ProduceRequest
 	askFor []int // the row of each partition in ask
@@ -58,6 +61,10 @@ func (a *API) produce(c call) {
 		p.release()
 		c.close()
 		return
+	}
+	// Now, not when it is answered: the next one would be read meanwhile.
+	if p.wait = a.Quotas.record(quota.ProduceBytes, c, float64(c.bytes())); p.wait > 0 {
+		c.Peer.Mute(time.Duration(p.wait) * time.Millisecond)
 	}
 	p.prepare()
 	a.Replicas.Produce(&p.ask, p.done)
@@ -167,6 +174,7 @@ func (p *produceCall) finish(results []replica.ProduceResult) {
 	c := p.call
 	switch {
 	case p.req.Acks != 0:
+		p.resp.ThrottleMs = max(p.wait, c.throttle(0))
 		resp := c.Response()
 		resp.Head = p.resp.AppendTo(resp.Head[:0], c.Version)
 		p.release()
@@ -204,7 +212,7 @@ func (p *produceCall) tellLeader(t *wire.ProduceTopic, row *wire.ProducedPartiti
 
 // release lets go of everything that belongs to the request.
 func (p *produceCall) release() {
-	p.a, p.call = nil, call{}
+	p.a, p.call, p.wait = nil, call{}, 0
 	p.req.Reset()
 	clear(p.rows)
 	clear(p.ask.Partitions)

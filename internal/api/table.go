@@ -34,6 +34,8 @@ var table = []entry{
 	{key: kmsg.DeleteGroups, min: 0, max: 3, handle: (*API).deleteGroups},
 	{key: kmsg.IncrementalAlterConfigs, min: 0, max: 1, handle: (*API).incrementalAlterConfigs},
 	{key: kmsg.OffsetDelete, min: 0, max: 0, handle: (*API).offsetDelete},
+	{key: kmsg.DescribeClientQuotas, min: 0, max: 1, handle: (*API).describeClientQuotas},
+	{key: kmsg.AlterClientQuotas, min: 0, max: 1, handle: (*API).alterClientQuotas},
 	{key: kmsg.DescribeCluster, min: 0, max: 2, handle: (*API).describeCluster},
 	{key: kmsg.DescribeProducers, min: 0, max: 0, handle: (*API).describeProducers},
 	{key: kmsg.ListConfigResources, min: 0, max: 1, handle: (*API).listConfigResources},

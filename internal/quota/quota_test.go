@@ -52,9 +52,14 @@ func scan(t *testing.T, name string, each func(line string)) {
 // its use is added up. Bit i of the mask sets the quota 100+i.
 func TestPrecedenceIsKafkas(t *testing.T) {
 	entities := []Entity{
-		{User: Named("u"), ClientID: Named("c")}, {User: Named("u"), ClientID: Default}, {User: Named("u")},
-		{User: Default, ClientID: Named("c")}, {User: Default, ClientID: Default}, {User: Default},
-		{ClientID: Named("c")}, {ClientID: Default},
+		{User: Named("u"), ClientID: Named("c")},
+		{User: Named("u"), ClientID: Default},
+		{User: Named("u")},
+		{User: Default, ClientID: Named("c")},
+		{User: Default, ClientID: Default},
+		{User: Default},
+		{ClientID: Named("c")},
+		{ClientID: Default},
 	}
 	scan(t, "testdata/precedence.txt", func(line string) {
 		first, rest, _ := strings.Cut(line, " | ")

@@ -131,6 +131,18 @@ func (c *Cache) End(f *Fetch, parts []Partition, answers []Answer, nowMs int64, 
 	return s.id, nil
 }
 
+// Postpone takes the place of End for a fetch that is answered with nothing, as its client is to wait. A session goes on as if
+// nothing had been there; a fetch that would open one has to ask again.
+func (c *Cache) Postpone(f *Fetch) (ID, error) {
+	switch {
+	case f.full:
+		return None, nil
+	case f.session.epoch != f.wanted:
+		return f.session.id, kafka.InvalidFetchSessionEpoch
+	}
+	return f.session.id, nil
+}
+
 // create opens a session for a full request, if there is or can be made place for one.
 func (c *Cache) create(f *Fetch, parts []Partition, answers []Answer, nowMs int64) ID {
 	if len(parts) == 0 || !c.makePlace(f.request.Follower, len(parts), nowMs) {

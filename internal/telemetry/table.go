@@ -5,6 +5,7 @@ import (
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/quota"
 	"github.com/raftsman/raftsman/internal/wire"
 )
 
@@ -220,6 +221,13 @@ var table = []family{
 		e.count(m.ConnectionsRefused.Value(), "refused")
 		e.count(m.ConnectionsIdle.Value(), "idle")
 		e.count(m.ConnectionsSlow.Value(), "slow")
+	}},
+	{"raftsman_throttled_total", counter, []string{"quota"}, "Requests whose clients were told to wait, and connections that were closed, because of a client quota.", func(s *scene, e emit) {
+		for k := range quota.Kind(quota.Kinds) {
+			if s.from.Throttled != nil {
+				e.count(s.from.Throttled[k].Value(), k.Key())
+			}
+		}
 	}},
 	{"raftsman_requests_rejected_total", counter, []string{"reason"}, "Requests that ended their connection: oversized, malformed, unsupported, or panic.", func(s *scene, e emit) {
 		m := s.from.Server.Metrics()

@@ -12,6 +12,8 @@ import (
 	"github.com/raftsman/raftsman/internal/coord"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/metric"
+	"github.com/raftsman/raftsman/internal/quota"
 	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/server"
 )
@@ -23,6 +25,8 @@ type Sources struct {
 	Server   *server.Server
 	Replicas *replica.Manager
 	Coord    *coord.Coordinator
+	// Throttled counts what had to wait because of client quotas. nil: there are none.
+	Throttled *[quota.Kinds]metric.Counter
 }
 
 // Telemetry answers /metrics, /healthz and /readyz. Its methods are safe for concurrent use.

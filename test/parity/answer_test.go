@@ -138,6 +138,13 @@ func (x *extraction) about(row reflect.Value) string {
 		}
 		words = append(words, x.value(name, f))
 	}
+	if entity := row.FieldByName("Entity"); entity.IsValid() { // that has quotas
+		for i := range entity.Len() {
+			part := entity.Index(i)
+			words = append(words, part.FieldByName("Type").String()+"="+x.value("Name", part.FieldByName("Name")))
+		}
+		slices.Sort(words)
+	}
 	return strings.Join(words, " ")
 }
 

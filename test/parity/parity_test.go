@@ -62,6 +62,7 @@ func everything() *conversation {
 	c.alterations()
 	c.values()
 	c.listConfigResources()
+	c.clientQuotas()
 	c.logins()
 	c.records()
 	c.groups()

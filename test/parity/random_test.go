@@ -139,6 +139,8 @@ func (g *guess) request() kmsg.Request {
 		req.ValidateOnly = true
 	case *kmsg.IncrementalAlterConfigsRequest:
 		req.ValidateOnly = true
+	case *kmsg.AlterClientQuotasRequest:
+		req.ValidateOnly = true
 	case *kmsg.DeleteTopicsRequest:
 		req.TimeoutMillis = 20_000
 		req.TopicNames = slices.DeleteFunc(req.TopicNames, func(n string) bool { return n == "r" || n == "compact" })
@@ -240,6 +242,8 @@ func (g *guess) value(v reflect.Value, name string) {
 		reflect.Copy(v, reflect.ValueOf(id))
 	case reflect.Slice:
 		g.slice(v, name)
+	case reflect.Float64: // of a quota: none that anybody would have to wait for
+		v.SetFloat(pick(g, 1<<30, 1<<30, 1<<30+0.5, 0, -1))
 	default:
 		v.SetInt(g.number64(name, v))
 	}
@@ -291,6 +295,12 @@ func (g *guess) text(name string) string {
 		return pick(g, "r", "compact", "nope", "1", "", "9", "x")
 	case "Name", "ConfigName":
 		return pick(g, "retention.ms", "cleanup.policy", "segment.bytes", "nonsense", "", "log.retention.ms", "range")
+	case "Match":
+		return pick(g, "retention.ms", "segment.bytes", "", "nobody")
+	case "Type", "EntityType":
+		return pick(g, "user", "client-id", "ip", "planet", "")
+	case "Key":
+		return pick(g, "producer_byte_rate", "request_percentage", "connection_creation_rate", "nonsense", "")
 	case "Value":
 		return pick(g, "1000", "100000000", "compact", "delete", "x", "", "-1")
 	case "TransactionalID", "TransactionID":
@@ -350,6 +360,8 @@ func (g *guess) number64(name string, v reflect.Value) int64 {
 		return pick(g, int64(2), 2, 4, 8, 0, 99)
 	case "Op":
 		return pick(g, int64(0), 1, 2, 3, 9)
+	case "MatchType":
+		return pick(g, int64(0), 1, 2, 3, -1)
 	case "EndpointType":
 		return pick(g, int64(1), 1, 2, 3)
 	case "ResponsePartitionLimit":
