@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -112,8 +111,6 @@ func quotaEntity(parts []kmsg.AlterClientQuotasRequestEntryEntity) (e quota.Enti
 			return e, kafka.Refuse(kafka.InvalidRequest, "%q is no type of what has a quota: user, client-id and ip are", p.Type)
 		case p.Name != nil && *p.Name == "":
 			return e, kafka.Refuse(kafka.InvalidRequest, "an empty %s has no quota", p.Type)
-		case p.Name != nil && len(*p.Name) > math.MaxInt16:
-			return e, kafka.Refuse(kafka.InvalidRequest, "the name of a %s has at most %d bytes", p.Type, math.MaxInt16)
 		}
 		*at = part
 	}

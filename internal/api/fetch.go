@@ -126,7 +126,7 @@ func (f *fetchCall) begin() error {
 func (f *fetchCall) prepare() {
 	bytesMax := min(f.req.MaxBytes, f.a.Fetches.bytesMax)
 	if !f.follower() {
-		bytesMax = f.a.Quotas.fetchMax(f.call, bytesMax)
+		bytesMax = f.a.Quotas.fetchMax(f.call.who(), bytesMax)
 	}
 	f.ask = replica.FetchRequest{
 		ReplicaID: f.req.ReplicaID, MaxWaitMs: f.req.MaxWaitMs, MinBytes: min(f.req.MinBytes, bytesMax), MaxBytes: bytesMax,
@@ -173,10 +173,10 @@ func (f *fetchCall) throttle() (waitMs int32) {
 	if f.a.Quotas.limits(quota.FetchBytes) == nil {
 		return f.call.throttle(0)
 	}
-	bytes := float64(f.bytes())
-	waitMs = f.call.throttle(f.a.Quotas.record(quota.FetchBytes, f.call, bytes))
+	bytes, who := float64(f.bytes()), f.call.who()
+	waitMs = f.call.throttle(f.a.Quotas.record(quota.FetchBytes, who, bytes))
 	if waitMs > 0 {
-		f.a.Quotas.add(quota.FetchBytes, f.call, -bytes)
+		f.a.Quotas.add(quota.FetchBytes, who, -bytes)
 	}
 	return waitMs
 }

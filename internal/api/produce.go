@@ -63,7 +63,7 @@ func (a *API) produce(c call) {
 		return
 	}
 	// Now, not when it is answered: the next one would be read meanwhile.
-	if p.wait = a.Quotas.record(quota.ProduceBytes, c, float64(c.bytes())); p.wait > 0 {
+	if p.wait = a.Quotas.record(quota.ProduceBytes, c.who(), float64(c.bytes())); p.wait > 0 {
 		c.Peer.Mute(time.Duration(p.wait) * time.Millisecond)
 	}
 	p.prepare()

@@ -69,54 +69,53 @@ func (q *Quotas) count(k quota.Kind, waitMs int64) int64 {
 	return waitMs
 }
 
-// record notes what the client of c has used and returns how long it is to wait, in milliseconds.
-func (q *Quotas) record(k quota.Kind, c call, amount float64) (waitMs int32) {
+// record notes what a client has used and returns how long it is to wait, in milliseconds.
+func (q *Quotas) record(k quota.Kind, who requester, amount float64) (waitMs int32) {
 	image := q.limits(k)
 	if image == nil {
 		return 0
 	}
-	user, clientID := c.who()
 	q.mu.Lock()
-	wait := q.meters.Record(image, k, user, clientID, amount, q.nowMs())
+	wait := q.meters.Record(image, k, who.user, who.clientID, amount, q.nowMs())
 	q.mu.Unlock()
 	return int32(q.count(k, wait))
 }
 
-// add notes what the client of c has used without asking what follows; an amount below 0 takes back what was recorded.
-func (q *Quotas) add(k quota.Kind, c call, amount float64) {
+// add notes what a client has used without asking what follows; an amount below 0 takes back what was recorded.
+func (q *Quotas) add(k quota.Kind, who requester, amount float64) {
 	image := q.limits(k)
 	if image == nil {
 		return
 	}
-	user, clientID := c.who()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.meters.Add(image, k, user, clientID, amount, q.nowMs())
+	q.meters.Add(image, k, who.user, who.clientID, amount, q.nowMs())
 }
 
 // fetchMax bounds what one Fetch asks for by what it could get without waiting: with more it would wait every time.
-func (q *Quotas) fetchMax(c call, bytesMax int32) int32 {
+func (q *Quotas) fetchMax(who requester, bytesMax int32) int32 {
 	image := q.limits(quota.FetchBytes)
 	if image == nil {
 		return bytesMax
 	}
-	user, clientID := c.who()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	burst, limited := q.meters.Burst(image, quota.FetchBytes, user, clientID)
+	burst, limited := q.meters.Burst(image, quota.FetchBytes, who.user, who.clientID)
 	if !limited || burst >= float64(bytesMax) {
 		return bytesMax
 	}
 	return int32(burst)
 }
 
-// who names the client as quotas do.
-func (c call) who() (user, clientID string) {
-	_, user, _ = strings.Cut(c.Peer.Principal, ":")
+// requester is who has sent a request, as quotas name it.
+type requester struct{ user, clientID string }
+
+func (c call) who() (who requester) {
+	_, who.user, _ = strings.Cut(c.Peer.Principal, ":")
 	if c.ClientID != nil {
-		clientID = *c.ClientID
+		who.clientID = *c.ClientID
 	}
-	return user, clientID
+	return who
 }
 
 // bytes is the size of the request, header included.
@@ -131,7 +130,7 @@ func (c call) bytes() int {
 // read from its connection for that long.
 func (c call) throttle(waitMs int32) int32 {
 	if c.timing != nil {
-		waitMs = max(waitMs, c.timing.answering(c))
+		waitMs = max(waitMs, c.timing.answering())
 	}
 	if waitMs > 0 {
 		c.Peer.Mute(time.Duration(waitMs) * time.Millisecond)
@@ -139,9 +138,11 @@ func (c call) throttle(waitMs int32) int32 {
 	return waitMs
 }
 
-// timing measures how long a request occupies its connection's goroutine. It exists while somebody has a quota of request time.
+// timing measures how long a request occupies its connection's goroutine: what its handler does, not what it waits for or sends. It
+// exists while somebody has a quota of request time.
 type timing struct {
 	quotas   *Quotas
+	who      requester
 	began    time.Time
 	whole    atomic.Int64 // nanoseconds, when the handler has returned
 	recorded atomic.Int64 // nanoseconds, when the answer was made
@@ -154,18 +155,18 @@ func percentOf(nanoseconds int64) float64 { return float64(nanoseconds) * 100 / 
 func (q *Quotas) handle(a *API, e *entry, req *wire.Request, reply func(*wire.Response)) {
 	t := &timing{quotas: q, began: time.Now()}
 	c := call{Request: req, reply: reply, timing: t}
+	t.who = c.who()
 	e.handle(a, c)
 	whole := time.Since(t.began).Nanoseconds()
 	t.whole.Store(whole)
-	// The request may belong to the server again, but not to another client: its goroutine is this one.
 	if recorded := t.recorded.Load(); recorded != 0 && recorded < whole {
-		q.add(quota.RequestTime, c, percentOf(whole-recorded))
+		q.add(quota.RequestTime, t.who, percentOf(whole-recorded))
 	}
 }
 
 // answering records the time of a request that is about to be answered. What its handler does after that is recorded when it
 // returns.
-func (t *timing) answering(c call) (waitMs int32) {
+func (t *timing) answering() (waitMs int32) {
 	spent := t.whole.Load()
 	if spent == 0 {
 		spent = time.Since(t.began).Nanoseconds()
@@ -173,20 +174,20 @@ func (t *timing) answering(c call) (waitMs int32) {
 	if !t.recorded.CompareAndSwap(0, spent) {
 		return 0
 	}
-	return t.quotas.record(quota.RequestTime, c, percentOf(spent))
+	return t.quotas.record(quota.RequestTime, t.who, percentOf(spent))
 }
 
 // mutation is a request that changes topics, as far as its client's quota is concerned. From the version on at which clients know
 // of it, too much is refused with THROTTLING_QUOTA_EXCEEDED; older ones are only told to wait.
 type mutation struct {
 	quotas *Quotas
-	call   call
+	who    requester
 	strict bool
 	until  time.Time // the client is to wait
 }
 
 func (q *Quotas) mutation(c call, strictFrom int16) *mutation {
-	return &mutation{quotas: q, call: c, strict: c.Version >= strictFrom}
+	return &mutation{quotas: q, who: c.who(), strict: c.Version >= strictFrom}
 }
 
 // charge is a [meta.Charge].
@@ -196,13 +197,12 @@ func (m *mutation) charge(partitions int) error {
 	if image == nil {
 		return nil
 	}
-	user, clientID := m.call.who()
 	q.mu.Lock()
 	ask := q.meters.ChargeAnyway
 	if m.strict {
 		ask = q.meters.Charge
 	}
-	waitMs := ask(image, user, clientID, partitions, q.nowMs())
+	waitMs := ask(image, m.who.user, m.who.clientID, partitions, q.nowMs())
 	q.mu.Unlock()
 	if q.count(quota.Mutations, waitMs) == 0 {
 		return nil
@@ -219,5 +219,6 @@ func (m *mutation) waitMs() int32 {
 	if m.until.IsZero() {
 		return 0
 	}
-	return int32(max(time.Until(m.until).Milliseconds(), 0))
+	rest := time.Until(m.until) + time.Millisecond - 1 // rounded up
+	return int32(max(rest.Milliseconds(), 0))
 }

@@ -33,10 +33,10 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 	} {
 		q, c := newMeteredCall(t, changes...)
 		if n := testing.AllocsPerRun(1000, func() {
-			q.record(quota.ProduceBytes, c, 1000)
-			q.fetchMax(c, 1<<20)
-			q.record(quota.FetchBytes, c, 1000)
-			q.add(quota.FetchBytes, c, -1000)
+			q.record(quota.ProduceBytes, c.who(), 1000)
+			q.fetchMax(c.who(), 1<<20)
+			q.record(quota.FetchBytes, c.who(), 1000)
+			q.add(quota.FetchBytes, c.who(), -1000)
 		}); n != 0 {
 			t.Errorf("%s: %v allocations a request", name, n)
 		}
@@ -46,10 +46,10 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 // One Fetch does not ask for more than it could get without waiting.
 func TestAFetchIsBoundedByTheBurst(t *testing.T) {
 	q, c := newMeteredCall(t, meta.QuotaChange{Entity: quota.Entity{User: quota.Named("ANONYMOUS")}, Ops: []meta.QuotaOp{{Key: "consumer_byte_rate", Value: 1000}}})
-	if got := q.fetchMax(c, 1<<20); got != 10_000 { // ten full samples
+	if got := q.fetchMax(c.who(), 1<<20); got != 10_000 { // ten full samples
 		t.Errorf("%d bytes, want 10000", got)
 	}
-	if got := q.fetchMax(c, 500); got != 500 {
+	if got := q.fetchMax(c.who(), 500); got != 500 {
 		t.Errorf("%d bytes where 500 are asked for", got)
 	}
 }
@@ -72,7 +72,7 @@ func BenchmarkMeasureProduce(b *testing.B) {
 			c := call{Request: &wire.Request{ClientID: new("app"), Peer: &wire.Peer{Principal: "User:ANONYMOUS"}}}
 			b.ReportAllocs()
 			for b.Loop() {
-				q.record(quota.ProduceBytes, c, 1000)
+				q.record(quota.ProduceBytes, c.who(), 1000)
 			}
 		})
 	}

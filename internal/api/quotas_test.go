@@ -28,7 +28,7 @@ func (l *link) limit(entity []kmsg.AlterClientQuotasRequestEntryEntity, ops ...k
 	}
 }
 
-// as makes the link a client of another id.
+// sendAs is send as a client of another id.
 func (l *link) sendAs(clientID string, req kmsg.Request) {
 	l.Helper()
 	l.Last++
@@ -42,6 +42,7 @@ func short() []brokertest.Option {
 
 // A client over its quota is answered at once, and what it sends next is read when its time is over. Another client is not held up.
 func TestAnswersOverAQuotaComeAtOnceAndTheNextRequestWaits(t *testing.T) {
+	t.Parallel()
 	b := brokertest.Start(t, short()...)
 	l, other := connect(t, b.Addr()), connect(t, b.Addr())
 	l.Create("t", 1)
@@ -69,6 +70,7 @@ func TestAnswersOverAQuotaComeAtOnceAndTheNextRequestWaits(t *testing.T) {
 
 // Answers of a throttled session are empty and keep it, and its epochs go on.
 func TestRule73ThrottledSession(t *testing.T) {
+	t.Parallel()
 	b := brokertest.Start(t, short()...)
 	l := connect(t, b.Addr())
 	l.Create("t", 1)
@@ -109,6 +111,7 @@ func TestRule73ThrottledSession(t *testing.T) {
 
 // A quota holds for a client that waits as it is told and for one that does not listen, and neither is disconnected.
 func TestRule94Quotas(t *testing.T) {
+	t.Parallel()
 	const rate = 1_000_000
 	b := brokertest.Start(t, short()...)
 	l := connect(t, b.Addr())
@@ -189,6 +192,7 @@ func deaf(b *brokertest.Broker) func(*testing.T, func(int)) {
 
 // Clients that know of it are refused, others are told to wait; validation alone is charged too, as in Kafka.
 func TestMutationsOverAQuotaAreRefused(t *testing.T) {
+	t.Parallel()
 	b := brokertest.Start(t, short()...)
 	l := connect(t, b.Addr())
 	l.Create("grow", 1)
@@ -205,7 +209,7 @@ func TestMutationsOverAQuotaAreRefused(t *testing.T) {
 	if code, wait := create(7, "a", 4); code != kafka.None || wait != 0 {
 		t.Fatalf("first: %v, wait %d ms", code, wait)
 	}
-	if code, wait := create(7, "b", 1); code != kafka.ThrottlingQuotaExceeded || wait < 1000 || wait > 2000 {
+	if code, wait := create(7, "b", 1); code != kafka.ThrottlingQuotaExceeded || wait == 0 || wait > 2000 {
 		t.Errorf("second: %v, wait %d ms, want %v and up to 2 s", code, wait, kafka.ThrottlingQuotaExceeded)
 	}
 	// The connection was muted until then, so the debt is paid.
@@ -215,7 +219,7 @@ func TestMutationsOverAQuotaAreRefused(t *testing.T) {
 	growth := raw.At(3, kmsg.NewPtrCreatePartitionsRequest())
 	growth.ValidateOnly = true
 	more := kmsg.NewCreatePartitionsRequestTopic()
-	more.Topic, more.Count = "grow", 4
+	more.Topic, more.Count = "grow", 100
 	growth.Topics = append(growth.Topics, more)
 	if resp := l.Ask(growth).(*kmsg.CreatePartitionsResponse); resp.Topics[0].ErrorCode != 0 {
 		t.Errorf("after the wait: %v", kafka.Error(resp.Topics[0].ErrorCode))
@@ -235,13 +239,15 @@ func TestMutationsOverAQuotaAreRefused(t *testing.T) {
 	if resp.ThrottleMillis == 0 {
 		t.Error("refused without a time to wait")
 	}
-	if got := l.TopicsOf(12, "a", "grow", "c"); len(got[0].Partitions) != 4 || len(got[1].Partitions) != 1 || len(got[2].Partitions) != 3 {
+	got := connect(t, b.Addr()).TopicsOf(12, "a", "grow", "c") // the connection so far is not read for long
+	if len(got[0].Partitions) != 4 || len(got[1].Partitions) != 1 || len(got[2].Partitions) != 3 {
 		t.Errorf("topics afterwards: %+v", got)
 	}
 }
 
 // A request takes time, whatever it asks for; a client with next to none to use waits after each.
 func TestRequestsTakeTime(t *testing.T) {
+	t.Parallel()
 	b := brokertest.Start(t, short()...)
 	l := connect(t, b.Addr())
 	l.limit(raw.QuotaOf("user"), raw.SetQuota("request_percentage", 1e-9))
@@ -270,6 +276,7 @@ func TestRequestsTakeTime(t *testing.T) {
 
 // Connections that come too fast are closed after a while without having been served, others go on.
 func TestConnectionsOverAQuotaAreClosed(t *testing.T) {
+	t.Parallel()
 	b := brokertest.Start(t)
 	l := connect(t, b.Addr())
 	l.limit(raw.QuotaOf("ip=127.0.0.1"), raw.SetQuota("connection_creation_rate", 1))

@@ -90,5 +90,5 @@ func (b *bucket) debtMs(limit float64) int64 {
 	if b.tokens >= 0 {
 		return 0
 	}
-	return max(toMs(-b.tokens*1000/limit), 1)
+	return int64(min(math.Ceil(-b.tokens*1000/limit), math.MaxInt32)) // up: who comes then is not to be refused again
 }
