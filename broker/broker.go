@@ -230,7 +230,7 @@ func (n *Node) build(level *slog.LevelVar) {
 		handler.LogLevel = level
 	}
 	serving := serverConfig(b, n.log)
-	serving.Admit = n.quotas.Admit
+	serving.Pace, serving.Admit = n.quotas.Pace, n.quotas.Admit
 	n.server = server.New(serving, handler)
 }
 

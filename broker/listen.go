@@ -122,7 +122,9 @@ func (n *Node) limitConnections(old, now *meta.Image) {
 	wereAll, wereOwn := old.BrokerConfig(n.config.NodeID())
 	all, own := now.BrokerConfig(n.config.NodeID())
 	if !maps.Equal(wereAll, all) || !maps.Equal(wereOwn, own) {
-		n.server.SetLimits(connectionLimits(n.config.With(config.Dynamic{Cluster: all, Node: own})))
+		b := n.config.With(config.Dynamic{Cluster: all, Node: own})
+		n.server.SetLimits(connectionLimits(b))
+		n.quotas.SetConnectionRates(b)
 	}
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"net/netip"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ type Quotas struct {
 	image     func() *meta.Image
 	began     time.Time
 	throttled [quota.Kinds]metric.Counter
+	accepting atomic.Pointer[connectionRates]
 
 	mu     sync.Mutex // guards meters; held for memory only
 	meters *quota.Meters
@@ -30,10 +32,54 @@ type Quotas struct {
 func NewQuotas(b *config.Broker, image func() *meta.Image) *Quotas {
 	window := quota.Window{Count: b.Int("quota.window.num"), SizeMs: 1000 * b.Int64("quota.window.size.seconds")}
 	mutations := quota.Window{Count: b.Int("controller.quota.window.num"), SizeMs: 1000 * b.Int64("controller.quota.window.size.seconds")}
-	return &Quotas{image: image, began: time.Now(), meters: quota.NewMeters(window, mutations)}
+	q := &Quotas{image: image, began: time.Now(), meters: quota.NewMeters(window, mutations)}
+	q.SetConnectionRates(b)
+	return q
 }
 
-// Throttled returns how many requests had to wait, and connections were closed, by the kind of the quota. The numbers keep changing.
+// connectionRates are how many connections may come in a second.
+type connectionRates struct {
+	all       int
+	of        map[string]int // by listener
+	protected string         // the listener between brokers where there are others: all does not count for it
+}
+
+// SetConnectionRates takes over max.connection.creation.rate, of the broker and of each listener.
+func (q *Quotas) SetConnectionRates(b *config.Broker) {
+	const key = "max.connection.creation.rate"
+	r := &connectionRates{all: b.Int(key), of: map[string]int{}}
+	for _, l := range b.Listeners() {
+		if !l.Controller {
+			r.of[l.Name] = b.ListenerInt(l.Name, key)
+		}
+	}
+	if len(r.of) > 1 {
+		r.protected = b.InterBrokerListener()
+	}
+	q.accepting.Store(r)
+}
+
+// Pace counts a connection that a listener has accepted and returns how long it is to wait until it is served.
+func (q *Quotas) Pace(listener string) (wait time.Duration) {
+	r := q.accepting.Load()
+	waitMs := q.accept(listener, r.of[listener])
+	if listener != r.protected {
+		waitMs = max(waitMs, q.accept("", r.all))
+	}
+	return time.Duration(q.count(quota.Connections, waitMs)) * time.Millisecond
+}
+
+// accept does not measure where there is no limit, which is the largest number.
+func (q *Quotas) accept(listener string, limit int) (waitMs int64) {
+	if limit == math.MaxInt32 {
+		return 0
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.meters.Accept(listener, float64(limit), q.nowMs())
+}
+
+// Throttled returns how many requests had to wait, and connections had to wait or were closed, by the kind of the quota. The numbers keep changing.
 func (q *Quotas) Throttled() *[quota.Kinds]metric.Counter { return &q.throttled }
 
 // Admit tells whether a connection from the address comes too soon after others; it is to be closed after that time then.

@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/brokertest"
+	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/raw"
 )
@@ -305,6 +306,38 @@ func TestConnectionsOverAQuotaAreClosed(t *testing.T) {
 	l.Ask(raw.At(0, kmsg.NewPtrApiVersionsRequest()))
 	l.limit(raw.QuotaOf("ip=127.0.0.1"), raw.RemoveQuota("connection_creation_rate"))
 	connect(t, b.Addr()).Ask(raw.At(0, kmsg.NewPtrApiVersionsRequest()))
+}
+
+// Connections that come faster than the broker or their listener may take them are served later, until the rate is raised.
+func TestConnectionsComeInAtTheirRate(t *testing.T) {
+	t.Parallel()
+	const key = "max.connection.creation.rate"
+	for _, name := range []string{key, "listener.name.plaintext." + key} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := brokertest.Start(t, append(short(), brokertest.Property(name, "2"))...)
+			come := func(connections int) time.Duration {
+				began := time.Now()
+				for range connections {
+					connect(t, b.Addr()).Ask(raw.At(0, kmsg.NewPtrApiVersionsRequest()))
+				}
+				return time.Since(began)
+			}
+			if took := come(5); took < 1500*time.Millisecond { // two are within the burst
+				t.Errorf("5 connections took %v, want 1.5 s or more", took)
+			}
+			l := connect(t, b.Addr())
+			for _, row := range l.Ask(raw.IncrementalAlterConfigs(1, false, raw.Assignments{Kind: config.KindBroker, Name: "1", Sets: []string{name + "=100000"}})).(*kmsg.IncrementalAlterConfigsResponse).Resources {
+				if row.ErrorCode != 0 {
+					t.Fatalf("raise the rate: %v", kafka.Error(row.ErrorCode))
+				}
+			}
+			come(1) // which may have waited already
+			if took := come(100); took > 40*time.Second {
+				t.Errorf("100 connections took %v after the rate was raised", took)
+			}
+		})
+	}
 }
 
 // Quotas are in the metadata log: they outlast the process.

@@ -57,13 +57,15 @@ func (b *Broker) With(d Dynamic) *Broker {
 	c.dynamic = make(map[string]string, len(merged))
 	c.resolved = maps.Clone(b.resolved)
 	for _, name := range slices.Sorted(maps.Keys(merged)) {
-		k, ok := Lookup(ScopeBroker, name)
-		if !ok || k.Mode == ReadOnly {
+		k, ok := lookupBroker(name)
+		if !ok || k.Mode == ReadOnly && k.Name == name {
 			continue
 		}
 		if v, err := k.parse(merged[name]); err == nil {
 			c.dynamic[name] = merged[name]
-			c.resolved[name] = v
+			if k.Name == name {
+				c.resolved[name] = v
+			}
 		}
 	}
 	return &c
@@ -78,6 +80,19 @@ func (b *Broker) value(name string, types ...Type) value {
 
 // Int returns the value of a key of type int or short.
 func (b *Broker) Int(name string) int { return int(b.value(name, Int, Short).i) }
+
+// ListenerInt returns the value of a key of type int for one listener: what listener.name.NAME.KEY sets, or the key for all.
+func (b *Broker) ListenerInt(listener, name string) int {
+	forAll := b.Int(name)
+	k, _ := Lookup(ScopeBroker, name)
+	for _, settings := range []map[string]string{b.dynamic, b.static} {
+		text, set := settings["listener.name."+strings.ToLower(listener)+"."+name]
+		if v, err := k.parse(text); set && err == nil {
+			return int(v.i)
+		}
+	}
+	return forAll
+}
 
 // Int64 returns the value of a key of type long, int or short.
 func (b *Broker) Int64(name string) int64 { return b.value(name, Long, Int, Short).i }

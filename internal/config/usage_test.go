@@ -14,7 +14,7 @@ import (
 
 // getters are the methods of Broker that take a key, with the types that they read.
 var getters = map[string][]Type{
-	"Int": {Int, Short}, "Int64": {Long, Int, Short}, "Duration": {Long, Int, Short}, "Float": {Double}, "Bool": {Boolean},
+	"Int": {Int, Short}, "ListenerInt": {Int, Short}, "Int64": {Long, Int, Short}, "Duration": {Long, Int, Short}, "Float": {Double}, "Bool": {Boolean},
 	"String": {String, Class, Password}, "List": {List}, "IsSet": nil, "IsNull": nil,
 }
 

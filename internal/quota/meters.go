@@ -106,6 +106,14 @@ func (m *Meters) Connect(l Limits, ip netip.Addr, nowMs int64) (refusedMs int64)
 	return min(refusedMs, m.window.SizeMs)
 }
 
+// Accept counts a connection that a listener has accepted, or with an empty name any, and returns how long it is to wait, a sample at
+// most, until it is served: it is not refused.
+func (m *Meters) Accept(listener string, limit float64, nowMs int64) (waitMs int64) {
+	r := &m.find(subject{kind: Connections, listener: listener}, nowMs).rate
+	r.record(m.window, 1, nowMs)
+	return min(r.excess(m.window, limit, nowMs), m.window.SizeMs)
+}
+
 // find returns the subject's meter, now the newest of all. Those that were silent for too long go, at most two a call.
 func (m *Meters) find(s subject, nowMs int64) *meter {
 	found, ok := m.meters[s]

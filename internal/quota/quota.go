@@ -138,6 +138,7 @@ type subject struct {
 	kind           Kind
 	user, clientID string
 	ip             netip.Addr
+	listener       string // of connections to it; they and those to any listener have no address
 }
 
 // holds returns the quota that holds for a client and whose it is. As in Kafka a client without an id has quotas as a user only.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -211,6 +212,26 @@ func TestWhatWasNotSentIsTakenBack(t *testing.T) {
 	}
 	if _, limited := m.Burst(quotas, FetchBytes, "u", "d"); limited {
 		t.Error("a client without a quota is limited")
+	}
+}
+
+// Listeners are measured each for itself, and all together; what waits is counted as well.
+func TestAcceptedConnectionsWait(t *testing.T) {
+	m := newMeters()
+	var waits []int64
+	for range 14 {
+		waits = append(waits, m.Accept("A", 1, 0))
+	}
+	if want := []int64{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1000, 1000, 1000, 1000}; !slices.Equal(waits, want) {
+		t.Errorf("waits %d, want %d", waits, want)
+	}
+	for _, listener := range []string{"B", ""} {
+		if wait := m.Accept(listener, 100, 0); wait != 0 {
+			t.Errorf("listener %q waits %d ms because of another one", listener, wait)
+		}
+	}
+	if wait := m.Accept("A", 10, 5_000); wait != 0 {
+		t.Errorf("15 connections in 10 s wait %d ms with 10 a second, want none", wait)
 	}
 }
 

@@ -16,6 +16,7 @@ func (s *Server) accept(l Listener) {
 		nc, err := l.Accept()
 		if err == nil {
 			pause = 0
+			s.pace(l)
 			s.welcome(nc, l)
 			continue
 		}
@@ -29,6 +30,24 @@ func (s *Server) accept(l Listener) {
 		case <-time.After(pause):
 		case <-s.stopping:
 		}
+	}
+}
+
+// pace waits as long as connections that come to the listener too fast have to. Those to other listeners go on.
+func (s *Server) pace(l Listener) {
+	if s.config.Pace == nil {
+		return
+	}
+	wait := s.config.Pace(l.Name)
+	if wait <= 0 {
+		return
+	}
+	s.fullLimit.log(s.config.Log, slog.LevelWarn, "max.connection.creation.rate reached: new connections wait", "listener", l.Name)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.stopping:
 	}
 }
 

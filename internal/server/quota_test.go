@@ -97,6 +97,30 @@ func TestConnectionsAreAdmitted(t *testing.T) {
 	c.expect(1)
 }
 
+// A connection that is paced is served after its time, and a stop does not wait for it.
+func TestConnectionsArePaced(t *testing.T) {
+	const wait = 200 * time.Millisecond
+	paces := make(chan time.Duration, 2)
+	s := start(t, Config{Pace: func(string) time.Duration { return <-paces }}, answerEmpty)
+	began := time.Now()
+	paces <- wait
+	c := dial(t, s.addr)
+	c.send(c.frame(request(kmsg.Metadata, 9)))
+	c.expect(1)
+	if since := time.Since(began); since < wait {
+		t.Errorf("served after %v, want %v", since, wait)
+	}
+	paces <- time.Hour
+	waits := dial(t, s.addr)
+	awaitTrue(t, "the connection to be accepted", func() bool { return len(paces) == 0 })
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Errorf("shutdown: %v", err)
+	}
+	waits.expectClosed()
+}
+
 func TestTheLongestMuteCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p wire.Peer

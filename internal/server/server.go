@@ -75,6 +75,9 @@ type Config struct {
 	// sent from files may wait for IdleMax.
 	WriteTimeout time.Duration
 
+	// Pace is asked at each connection that a listener accepts how long that is to wait until it is served, and the next one until
+	// it is accepted. nil: none waits.
+	Pace func(listener string) (wait time.Duration)
 	// Admit is asked about each connection that is accepted. One that it does not admit is not served, and closed after that time.
 	// nil: all are admitted.
 	Admit func(peer netip.Addr) (refusedFor time.Duration)

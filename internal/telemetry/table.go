@@ -222,7 +222,7 @@ var table = []family{
 		e.count(m.ConnectionsIdle.Value(), "idle")
 		e.count(m.ConnectionsSlow.Value(), "slow")
 	}},
-	{"raftsman_throttled_total", counter, []string{"quota"}, "Requests whose clients were told to wait, and connections that were closed, because of a client quota.", func(s *scene, e emit) {
+	{"raftsman_throttled_total", counter, []string{"quota"}, "Requests whose clients were told to wait, and connections that were closed, because of a client quota; connections that waited because of max.connection.creation.rate.", func(s *scene, e emit) {
 		for k := range quota.Kind(quota.Kinds) {
 			if s.from.Throttled != nil {
 				e.count(s.from.Throttled[k].Value(), k.Key())
