@@ -47,17 +47,17 @@ cross: ## build and vet for every platform
 	  echo "$$target"; GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 go build -o /dev/null ./cmd/raftsman && \
 	  GOOS=$${target%/*} GOARCH=$${target#*/} CGO_ENABLED=0 go vet ./... || exit 1; done
 
-parity: ## ask Apache Kafka 4.4 all that test/parity asks, record its answers, write docs/compatibility.md, and show what changed
+parity: ## ask Apache Kafka 4.4 all that test/parity asks, record its answers, write docs/compatibility.md, show what changed, and compare random requests
 	cd test && go test ./parity -count=1 -timeout 20m -record
 	git --no-pager diff --stat -- test/parity/testdata docs/compatibility.md
 	git --no-pager diff -- test/parity/testdata docs/compatibility.md
+	cd test && go test ./parity -count=1 -timeout 20m -kafka -run TestRandomRequests
 
 clients: build ## install what the client tests need (released packages, nothing global but apt's when root)
 	test/setup
 
 test: check race cross clients ## everything, as CI runs it
 	cd test && RAFTSMAN_BIN=$(CURDIR)/$(BIN)/raftsman go test -count=1 -timeout 20m ./...
-	cd test && go test ./parity -count=1 -timeout 20m -kafka
 	$(MAKE) fuzz FUZZTIME=3s
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each
