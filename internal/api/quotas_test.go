@@ -134,8 +134,9 @@ func TestRule94Quotas(t *testing.T) {
 				}
 				counted += bytes
 			})
-			if want := rate * long.Seconds(); float64(counted) < 0.85*want || float64(counted) > 1.1*want+rate {
-				t.Errorf("%d bytes in %v, want %.0f and a tenth more or less, and a burst", counted, long, want)
+			// A machine that has no time for the client makes it slower, nothing makes it faster.
+			if want := rate * long.Seconds(); float64(counted) < 0.6*want || float64(counted) > 1.1*want+rate {
+				t.Errorf("%d bytes in %v, want from six tenths of %.0f to a tenth more and a burst", counted, long, want)
 			}
 		})
 	}
