@@ -136,6 +136,11 @@ func (w *world) lines(req kmsg.Request, resp kmsg.Response) []string {
 			w.member[req.(*kmsg.JoinGroupRequest).Group] = resp.MemberID
 		}
 	}
+	if resp, ok := resp.(*kmsg.ConsumerGroupHeartbeatResponse); ok && resp.MemberID != nil && *resp.MemberID != "" {
+		if beat := req.(*kmsg.ConsumerGroupHeartbeatRequest); beat.MemberID == "" {
+			w.words[*resp.MemberID] = "a member of " + beat.Group
+		}
+	}
 	lines := w.flatten("", reflect.ValueOf(resp).Elem(), nil)
 	slices.Sort(lines)
 	return slices.Compact(lines) // a row that is said twice says no more
@@ -194,9 +199,12 @@ func (w *world) flatten(path string, v reflect.Value, out []string) []string {
 			return line("none")
 		}
 		return out
-	default:
-		return line(w.scalar(v))
+	case reflect.Pointer:
+		if !v.IsNil() && v.Elem().Kind() == reflect.Struct {
+			return w.flatten(path, v.Elem(), out)
+		}
 	}
+	return line(w.scalar(v))
 }
 
 // about names a row by its subjects, or else by its place.
@@ -265,7 +273,7 @@ func dropped(row reflect.Value) bool {
 }
 
 // servedFeatures are those whose requests are all there.
-var servedFeatures = []string{"metadata.version", "kraft.version", "eligible.leader.replicas.version"}
+var servedFeatures = []string{"metadata.version", "kraft.version", "eligible.leader.replicas.version", "group.version"}
 
 // mask hides what two brokers may choose differently, and keeps whether there is anything.
 func mask(v reflect.Value, name string) (string, bool) {

@@ -27,6 +27,7 @@ func surface() *conversation {
 	c.records()
 	c.groups()
 	c.odd()
+	c.consumers()
 	return c
 }
 

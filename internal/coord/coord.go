@@ -42,6 +42,8 @@ type Options struct {
 	// returns nil when the topic was there already.
 	CreateTopic func(ctx context.Context, name string) error
 	Group       group.Config
+	// Consumers is what is set for members of the consumer protocol in a group.
+	Consumers func(im *meta.Image, group string) group.ConsumerSettings
 	// RetentionCheck is how often expired offsets are looked for: offsets.retention.check.interval.ms.
 	RetentionCheck time.Duration
 	// CommitTimeout is how long an answer waits for its records to be committed: offsets.commit.timeout.ms.
@@ -97,6 +99,13 @@ func (o *Options) fill() {
 	o.RetentionCheck = cmp.Or(o.RetentionCheck, 10*time.Minute)
 	o.CommitTimeout = cmp.Or(o.CommitTimeout, 5*time.Second)
 	o.LoadGrace = cmp.Or(o.LoadGrace, 500*time.Millisecond)
+	if o.Consumers == nil {
+		o.Consumers = func(*meta.Image, string) group.ConsumerSettings {
+			return group.ConsumerSettings{
+				SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: time.Second,
+			}
+		}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -1,0 +1,167 @@
+package group
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
+
+// How often regular expressions are resolved again.
+const (
+	regexRefreshMin = 10 * time.Second // not sooner, whatever has changed
+)
+
+// regexChange is what a member's regular expression means for its group.
+type regexChange uint8
+
+const (
+	regexSame    regexChange = iota
+	regexUpdated             // its topics are not known yet
+	regexKnown               // another one, of which the topics are known, or none
+)
+
+// Aside is work that takes long and needs nothing of the machine: the caller does it while the machine goes on with other
+// commands, and hands what comes of it to Finish.
+type Aside struct {
+	Group string
+	Work  func() any
+}
+
+// compileRegex compiles what must match the whole name of a topic. Go's expressions are RE2's, as Kafka's: matching takes time in
+// proportion to the name, whatever the expression.
+func compileRegex(regex string) (*regexp.Regexp, error) {
+	if _, err := regexp.Compile(regex); err != nil {
+		return nil, err
+	}
+	return regexp.Compile(`\A(?:` + regex + `)\z`)
+}
+
+// regexSaid looks at the member's regular expression, and has all of the group resolved when that is due.
+func (ch *change) regexSaid() (regexChange, *kafka.Refusal) {
+	c, was, is := ch.c, ch.member.regex, ch.said.regex
+	result, required := regexSame, false
+	if is != was {
+		result = regexUpdated
+		if was != "" && c.regexReads[was] == 1 {
+			ch.records = append(ch.records, regexRecord(ch.id, was, nil))
+		}
+		switch {
+		case is == "":
+			result = regexKnown
+		case c.regexReads[is] == 0:
+			if _, err := compileRegex(is); err != nil {
+				return 0, kafka.Refuse(kafka.InvalidRegularExpression, "%q is not a regular expression of RE2: %v", is, err)
+			}
+			required = true
+		case c.regexes[is] != nil:
+			result = regexKnown
+		}
+	}
+	ch.resolve(required)
+	return result, nil
+}
+
+// resolve has the group's regular expressions resolved aside, if that is required, or topics were created since, or it was long ago.
+func (ch *change) resolve(required bool) {
+	c := ch.c
+	if !required && len(c.regexReads) == 0 || c.resolving {
+		return
+	}
+	last := c.lastResolved()
+	if last != nil && ch.now.UnixMilli() <= last.atMs+regexRefreshMin.Milliseconds() {
+		return
+	}
+	_, subscribed := ch.readers()
+	required = required || len(subscribed) != len(c.regexes)
+	if last != nil {
+		required = required || last.version < ch.m.newTopicsAt || ch.now.UnixMilli() > last.atMs+ch.m.cfg.RegexRefresh.Milliseconds()
+	} else {
+		required = true
+	}
+	if !required || len(subscribed) == 0 {
+		return
+	}
+	cluster, regexes, ms := ch.m.cluster, slices.Sorted(maps.Keys(subscribed)), ch.now.UnixMilli()
+	ch.aside = append(ch.aside, Aside{Group: ch.id, Work: func() any { return resolveAll(cluster, regexes, ms) }})
+}
+
+// lastResolved is one of the regular expressions that were resolved: all are resolved together.
+func (c *consumerGroup) lastResolved() *resolvedRegex {
+	for _, regex := range slices.Sorted(maps.Keys(c.regexes)) {
+		return c.regexes[regex]
+	}
+	return nil
+}
+
+// resolveAll goes through the names of all topics.
+func resolveAll(cluster Cluster, regexes []string, ms int64) map[string]*resolvedRegex {
+	all := make(map[string]*resolvedRegex, len(regexes))
+	compiled := make([]*regexp.Regexp, len(regexes))
+	for i, regex := range regexes {
+		all[regex] = &resolvedRegex{version: cluster.Version(), atMs: ms}
+		compiled[i], _ = compileRegex(regex) // one that an older or later version took for right matches nothing
+	}
+	for name := range cluster.TopicNames() {
+		for i, c := range compiled {
+			if c != nil && c.MatchString(name) {
+				r := all[regexes[i]]
+				r.topics = append(r.topics, name)
+			}
+		}
+	}
+	for _, regex := range regexes {
+		all[regex].topics = inOrder(all[regex].topics)
+	}
+	return all
+}
+
+// Finish takes what came of the work aside of a group.
+func (m *Machine) Finish(now time.Time, groupID string, result any) Effects {
+	g := m.groups[groupID]
+	resolved, ok := result.(map[string]*resolvedRegex)
+	if g == nil || g.consumer == nil || !ok {
+		return Effects{}
+	}
+	c := g.consumer
+	c.resolving = false
+	reads := make(map[string]readers, len(c.reads))
+	for topic, r := range c.reads {
+		reads[topic] = r
+	}
+	e, bump := Effects{}, false
+	for _, regex := range slices.Sorted(maps.Keys(resolved)) {
+		if c.regexReads[regex] == 0 {
+			continue // nobody reads by it any more
+		}
+		was := c.regexes[regex]
+		if was == nil {
+			was = &resolvedRegex{}
+		}
+		if !slices.Equal(was.topics, resolved[regex].topics) {
+			bump = true
+			c.countRegex(reads, was, -1)
+			c.countRegex(reads, resolved[regex], 1)
+		}
+		e.Records = append(e.Records, regexRecord(groupID, regex, resolved[regex]))
+	}
+	hash := m.metadataHash(reads)
+	bump = bump || hash != c.hash
+	if bump {
+		e.Records = append(e.Records, epochRecord(groupID, c.epoch+1, hash))
+	}
+	if len(e.Records) > 0 {
+		e.settle = func(_ time.Time, refused kafka.Error) Effects {
+			if refused == kafka.None && bump {
+				c.seen = m.learned
+				m.note(Rebalancing, g, "", "")
+			}
+			return Effects{}
+		}
+	}
+	return e
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
