@@ -129,6 +129,10 @@ func (ch *change) heartbeat(beat *ConsumerHeartbeat) *kafka.Refusal {
 	if refused := ch.find(id, beat); refused != nil {
 		return refused
 	}
+	if ch.member.state > memberUnreleased && !(beat.HasKnown && len(beat.Has) == 0) {
+		return kafka.Refuse(kafka.FencedMemberEpoch, "a later version has put the member in a state that is not known here: it has to give up all "+
+			"partitions and join again")
+	}
 	ch.said = ch.member.memberSaid
 	ch.said.hear(beat)
 	topicsChanged := ch.say()

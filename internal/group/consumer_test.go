@@ -240,8 +240,11 @@ func (s *scenario) kafkaRecord(l line) Record {
 		r = targetRecord(group, name, nil)
 	case "current":
 		place := memberPlace{epoch: epoch, previous: epoch - 1}
-		if slices.Contains(l.rest, "unsettled") {
+		switch {
+		case slices.Contains(l.rest, "unsettled"):
 			place.state = memberUnreleased
+		case slices.Contains(l.rest, "strange"):
+			place.state = 7
 		}
 		r = place.record(group, name)
 	case "regex":

@@ -38,7 +38,7 @@ var update = flag.Bool("update", false, "rewrite what the scenarios expect")
 //	hb NAME [id=] [epoch=] [instance=] [topics=t,u] [regex=] [rebalance=] [assignor=] [rack=] [has=t:0:1,u:0|has=] [v=1]
 //	consumers NAME                               ConsumerGroupDescribe
 //	topics t=3 u=0 ...                           topics as they are from now on; without partitions: deleted
-//	kafka consumer|share|streams PART [name=] [epoch=] [topics=] [unsettled] [gone]      it is on the log
+//	kafka consumer|share|streams PART [name=] [epoch=] [topics=] [unsettled] [strange] [gone]      it is on the log
 //	open PRODUCER t-0=5 | end PRODUCER commit|abort
 //	tick 3s                                      time passes, timers fire
 //	expire | topics-deleted t ...
