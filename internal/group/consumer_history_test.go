@@ -43,6 +43,7 @@ type consumerClient struct {
 	epoch    int32
 	has      map[part]bool // works on
 	wants    map[part]bool // the last that it was told
+	waits    Ticket        // of the classic protocol: for the answer to a JoinGroup or SyncGroup
 }
 
 type consumerWorld struct {
@@ -59,6 +60,7 @@ type consumerWorld struct {
 	ticket  Ticket
 	said    map[Ticket]Reply
 	calm    bool // nothing is refused or lost
+	eager   bool // members of the classic protocol give back all before they join
 }
 
 func consumerHistory(t *testing.T, seed uint64) {
@@ -66,7 +68,8 @@ func consumerHistory(t *testing.T, seed uint64) {
 		T: t, seed: seed, r: rand.New(rand.NewPCG(seed, 848)), cfg: testConfig(), cluster: newTestCluster(), now: scenarioStart,
 		said: map[Ticket]Reply{},
 	}
-	w.cfg.Migration = MigrationPolicy{Upgrade: true} // no downgrade: what comes after is the classic protocol's own history
+	w.eager = w.r.IntN(2) == 0
+	w.cfg.Migration = MigrationPolicy{Upgrade: true, Downgrade: w.eager}
 	w.cluster.settings.AssignmentInterval = time.Duration(w.r.IntN(2)) * time.Second
 	w.m = New(w.cfg, w.random)
 	w.m.Learn(w.cluster, nil, false)
@@ -158,7 +161,7 @@ func (w *consumerWorld) drop(c *consumerClient) {
 
 // forget is what a client does that is fenced or starts again.
 func (c *consumerClient) forget() {
-	c.epoch, c.said, c.has, c.wants = 0, false, map[part]bool{}, map[part]bool{}
+	c.epoch, c.said, c.has, c.wants, c.waits = 0, false, map[part]bool{}, map[part]bool{}, 0
 }
 
 // settle gives back what the client is not to have.
@@ -251,7 +254,7 @@ func (w *consumerWorld) heartbeat(c *consumerClient) {
 	case !ok || r.Code == kafka.NotEnoughReplicas:
 		c.said = false // as clients do: with all that it has to say, it is told all
 		return
-	case r.Code == kafka.UnreleasedInstanceId:
+	case r.Code == kafka.UnreleasedInstanceId, r.Code == kafka.CoordinatorLoadInProgress:
 		return
 	case r.Code != kafka.None:
 		if !slices.Contains([]kafka.Error{kafka.FencedMemberEpoch, kafka.UnknownMemberId, kafka.GroupIdNotFound, kafka.FencedInstanceId}, r.Code) {
@@ -265,7 +268,16 @@ func (w *consumerWorld) heartbeat(c *consumerClient) {
 	}
 }
 
+// beatClassic is the next step of a member of the classic protocol: it hears of an answer, beats, or joins.
 func (w *consumerWorld) beatClassic(c *consumerClient) {
+	if c.waits != 0 {
+		if r := w.said[c.waits]; r != nil {
+			delete(w.said, c.waits)
+			c.waits = 0
+			w.heardClassic(c, r)
+		}
+		return
+	}
 	if c.epoch > 0 {
 		r, ok := w.ask(&Heartbeat{MemberID: c.id, Generation: c.epoch}).(*HeartbeatReply)
 		switch {
@@ -276,8 +288,11 @@ func (w *consumerWorld) beatClassic(c *consumerClient) {
 		}
 	}
 	g := w.m.groups["g"]
-	if g == nil || g.consumer == nil || len(g.consumer.members) == 0 {
-		return // it would be a classic group
+	if !w.eager && (g == nil || g.consumer == nil || len(g.consumer.members) == 0) {
+		return // it would be a classic group, in which these clients would need a leader that goes by what they have
+	}
+	if w.eager {
+		c.has, c.wants = map[part]bool{}, map[part]bool{}
 	}
 	var owned []NamedPartitions
 	for _, t := range assignmentOfParts(c.has) {
@@ -290,24 +305,90 @@ func (w *consumerWorld) beatClassic(c *consumerClient) {
 		MemberID: c.id, ClientID: "c", ClientHost: "/h", SessionTimeoutMs: 30_000, RebalanceTimeoutMs: 60_000, ProtocolType: "consumer",
 		Protocols: []Protocol{{Name: "range", Metadata: metadata}},
 	}
-	joined, ok := w.ask(join).(*JoinReply)
-	if !ok || joined.Code == kafka.NotEnoughReplicas {
-		return
+	if g == nil || g.consumer == nil || len(g.consumer.members) == 0 {
+		if g == nil || g.byID[c.id] == nil {
+			join.MemberID = "" // a classic group makes the ids
+		}
 	}
-	if joined.Code != kafka.None {
-		w.fail("%s joins: %+v", c.id, joined)
+	w.send(c, join)
+}
+
+// send sends what may be answered later.
+func (w *consumerWorld) send(c *consumerClient, cmd Command) {
+	w.ticket++
+	c.waits = w.ticket
+	w.do(w.m.Handle(w.now, c.waits, "g", cmd))
+}
+
+func (w *consumerWorld) heardClassic(c *consumerClient, r Reply) {
+	switch r := r.(type) {
+	case *JoinReply:
+		switch r.Code {
+		case kafka.None:
+		case kafka.UnknownMemberId, kafka.FencedInstanceId:
+			c.forget()
+			return
+		case kafka.NotEnoughReplicas, kafka.RebalanceInProgress:
+			c.said = false
+			return
+		default:
+			w.fail("%s joins: %+v", c.id, r)
+		}
+		c.id, c.epoch = r.MemberID, r.Generation
+		sync := &Sync{MemberID: c.id, Generation: c.epoch}
+		if len(r.Members) > 0 {
+			sync.Assignments = w.lead(r.Members)
+		}
+		w.send(c, sync)
+	case *SyncReply:
+		topics, _, err := readConsumerAssignment(r.Assignment)
+		switch {
+		case r.Code != kafka.None:
+			c.said = false // it will join again
+		case err != nil:
+			w.fail("%v", err)
+		default:
+			c.said = true
+			c.told(w.m.byID(topics))
+		}
 	}
-	c.epoch, c.said = joined.Generation, true
-	synced, ok := w.ask(&Sync{MemberID: c.id, Generation: c.epoch}).(*SyncReply)
-	if !ok || synced.Code != kafka.None {
-		c.said = false // it will join again
-		return
+}
+
+// lead is what the leader of a classic group gives to each member: the partitions in turn to those who read them.
+func (w *consumerWorld) lead(members []JoinedMember) (all []Assignment) {
+	given := make([]map[string][]int32, len(members))
+	turn := 0
+	for _, name := range slices.Sorted(maps.Keys(w.cluster.topics)) {
+		var readers []int
+		for i, m := range members {
+			said, err := readConsumerSubscription(m.Metadata)
+			if err != nil {
+				w.fail("%v", err)
+			}
+			if slices.Contains(said.topics, name) {
+				readers = append(readers, i)
+			}
+		}
+		for p := range w.cluster.topics[name].Partitions {
+			if len(readers) == 0 {
+				continue
+			}
+			i := readers[turn%len(readers)]
+			turn++
+			if given[i] == nil {
+				given[i] = map[string][]int32{}
+			}
+			given[i][name] = append(given[i][name], p)
+		}
 	}
-	topics, _, err := readConsumerAssignment(synced.Assignment)
-	if err != nil {
-		w.fail("%v", err)
+	for i, m := range members {
+		var topics []NamedPartitions
+		for _, name := range slices.Sorted(maps.Keys(given[i])) {
+			topics = append(topics, NamedPartitions{Topic: name, Partitions: given[i][name]})
+		}
+		all = append(all, Assignment{MemberID: m.MemberID, Bytes: appendConsumerAssignment(1, topics)})
 	}
-	c.told(w.m.byID(topics))
+	return all
 }
 
 func (w *consumerWorld) leave(c *consumerClient) {
@@ -355,9 +436,14 @@ func (w *consumerWorld) reload() {
 		}
 		w.m.Apply(must(Decode(AppendKey(nil, r), value)))
 	}
+	for _, c := range w.clients {
+		if c.waits != 0 && w.said[c.waits] == nil { // its connection is lost
+			c.waits, c.said = 0, false
+		}
+	}
 	w.m.Learn(w.cluster, nil, false)
 	after := w.m.groups["g"]
-	if (before == nil) != (after == nil) || before != nil && !sameGroup(before.consumer, after.consumer) {
+	if (before == nil) != (after == nil) || before != nil && !sameGroup(before.consumer, after.consumer) { // also: neither is of the protocol
 		w.fail("the log says %+v, the machine knew %+v", after, before)
 	}
 	w.do(w.m.Loaded(w.now))
@@ -417,7 +503,7 @@ func (w *consumerWorld) check() {
 // quieten lets everybody follow until nothing changes, and looks at what has come of it.
 func (w *consumerWorld) quieten() {
 	w.calm = true
-	for range 40 {
+	for range 80 {
 		w.advance(2 * time.Second)
 		for _, c := range w.clients {
 			w.heartbeat(c)
