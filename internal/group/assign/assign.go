@@ -12,7 +12,7 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
-// Topic is partitions of one topic: ascending, each once, at least one.
+// Topic is partitions of one topic: none below 0, ascending, each once, at least one.
 type Topic struct {
 	ID         kafka.TopicID
 	Partitions []int32
@@ -67,6 +67,11 @@ type Member struct {
 	InstanceID *string
 	Topics     []kafka.TopicID // that it reads and that exist: ascending, each once
 	Owned      Assignment      // what it was to have before
+}
+
+func (m *Member) reads(id kafka.TopicID) bool {
+	_, ok := slices.BinarySearchFunc(m.Topics, id, CompareIDs)
+	return ok
 }
 
 // Group is who wants partitions, and of what.

@@ -164,7 +164,7 @@ func (u *unlike) keep(g *Group) {
 	for i := range g.Members {
 		for _, t := range g.Members[i].Owned {
 			topic, known := u.index[t.ID]
-			if !known || !slices.Contains(g.Members[i].Topics, t.ID) {
+			if !known || !g.Members[i].reads(t.ID) {
 				continue
 			}
 			for _, p := range t.Partitions {
