@@ -177,8 +177,16 @@ func decodeConsumer(group string, key sysrecord.Record, value []byte) (Record, e
 	if err := sysrecord.ReadValue(value, r.Value); err != nil && !errors.Is(err, sysrecord.ErrVersion) {
 		return nil, err
 	}
+	if member, ok := r.Value.(*sysrecord.ConsumerGroupMemberMetadataValue); ok {
+		if classic := member.ClassicMemberMetadata; classic != nil && len(classic.SupportedProtocols) == 0 {
+			return nil, errNoProtocols
+		}
+	}
 	return r, nil
 }
+
+// errNoProtocols: who uses the classic protocol has joined with what it supports.
+var errNoProtocols = errors.New("a member of the classic protocol supports no protocol")
 
 func decodeOffset(group, topic string, partition int32, value []byte) (Record, error) {
 	r := &OffsetRecord{Group: group, Topic: topic, Partition: partition}

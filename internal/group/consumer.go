@@ -11,7 +11,7 @@ import (
 
 // consumerGroup is a group of the consumer protocol (KIP-848), in which the coordinator assigns: the group's epoch counts what
 // has changed, a target assignment is made for an epoch, and each member is led to it by its own epoch. All of it is what the log
-// says, and what is counted from that; only seen, resolving and the members' timers are not.
+// says, and what is counted from that; only seen, resolving, refusedMs and the members' timers are not.
 type consumerGroup struct {
 	epoch      int32
 	hash       int64 // of the topics that it reads: see metadataHash
@@ -31,6 +31,7 @@ type consumerGroup struct {
 
 	seen      uint64 // what Machine.learned was when the group looked at its topics; 0: it has not
 	resolving bool   // regular expressions are being resolved
+	refusedMs int64  // when what they stand for could not be written last; 0: never
 }
 
 // Kafka begins to count at 1: a member whose topics are not known yet has an epoch to be at.
@@ -276,7 +277,7 @@ func add(counts map[string]int, name string, by int) {
 // readsTopic tells whether a member reads the topic.
 func (c *consumerGroup) readsTopic(topic string) bool { return c.reads[topic] != readers{} }
 
-// assignor is the one that most members want; of two that as many want, Kafka's uniform.
+// preferred is the assignor that most members want; of two that as many want, Kafka's uniform.
 func preferred(counts map[string]int, otherwise string) string {
 	chosen := otherwise
 	most := 0
@@ -378,8 +379,11 @@ func (c *consumerGroup) stop() {
 	}
 }
 
-func (m *consumerMember) stop() {
-	for _, t := range []*timer{m.session, m.rebalance, m.join, m.sync} {
+func (m *consumerMember) stop() { cancelAll(m.session, m.rebalance, m.join, m.sync) }
+
+// cancelAll cancels those that there are.
+func cancelAll(timers ...*timer) {
+	for _, t := range timers {
 		if t != nil {
 			t.cancel()
 		}

@@ -279,7 +279,7 @@ func (ch *change) reconcile(targetEpoch int32, target assign.Assignment, has ass
 	if !ch.changed && ch.place.state == memberStable && ch.place.epoch == targetEpoch {
 		return
 	}
-	reads := newTopicIDs(ch.m.cluster).of(ch.said.topics, ch.c.regexTopics(ch.said.regex))
+	reads := newTopicIDs(ch.m.cluster, ch.c).of(&ch.said)
 	r := reconciliation{
 		member: &ch.member.memberPlace, targetEpoch: targetEpoch, target: target, has: has, hasKnown: hasKnown, changed: ch.changed,
 		reads: func(id kafka.TopicID) bool {
@@ -352,7 +352,12 @@ func (ch *change) settled(now time.Time, session time.Duration) {
 		ch.m.note(Rebalancing, g, "", "")
 	}
 	ch.m.heardConsumer(now, g, member, session)
-	if ch.placed && member.classic == nil {
+	if member.classic != nil {
+		cancelAll(member.rebalance)
+		return
+	}
+	cancelAll(member.join, member.sync) // it may have used the classic protocol before
+	if ch.placed {
 		ch.m.awaitRevocation(now, g, member)
 	}
 }

@@ -146,8 +146,10 @@ func appendConsumerAssignment(version int16, topics []NamedPartitions) []byte {
 func (m *Machine) byID(topics map[string][]int32) assign.Assignment {
 	ids := map[kafka.TopicID][]int32{}
 	for _, name := range slices.Sorted(maps.Keys(topics)) {
-		if topic, exists := m.cluster.Topic(name); exists && len(topics[name]) > 0 {
-			ids[topic.ID] = slices.Compact(slices.Sorted(slices.Values(topics[name])))
+		if topic, exists := m.cluster.Topic(name); exists {
+			if partitions := inNumber(topics[name]); len(partitions) > 0 {
+				ids[topic.ID] = partitions
+			}
 		}
 	}
 	var a assign.Assignment

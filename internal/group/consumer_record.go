@@ -119,6 +119,13 @@ func (c *consumerGroup) memberFor(id string) *consumerMember {
 // inOrder returns the strings sorted, each once.
 func inOrder(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
+// inNumber returns the partitions ascending, each once, and none below 0: no topic has one, whatever a client or the log says.
+func inNumber(partitions []int32) []int32 {
+	sorted := slices.Compact(slices.Sorted(slices.Values(partitions)))
+	from, _ := slices.BinarySearch(sorted, 0)
+	return sorted[from:]
+}
+
 func saidFrom(v *sysrecord.ConsumerGroupMemberMetadataValue) memberSaid {
 	said := memberSaid{
 		instanceID: v.InstanceID, rackID: v.RackID, clientID: v.ClientID, clientHost: v.ClientHost,
@@ -171,6 +178,9 @@ func heldFromRecord(topics []sysrecord.ConsumerGroupCurrentMemberAssignmentValue
 		}
 		of := make(map[int32]int32, len(t.Partitions))
 		for j, p := range t.Partitions {
+			if p < 0 {
+				continue
+			}
 			if of[p] = max(otherwise, 0); len(t.AssignmentEpochs) == len(t.Partitions) {
 				of[p] = t.AssignmentEpochs[j]
 			}
@@ -201,8 +211,9 @@ func (h held) toRecord() []sysrecord.ConsumerGroupCurrentMemberAssignmentValueTo
 func targetFrom(v *sysrecord.ConsumerGroupTargetAssignmentMemberValue) assign.Assignment {
 	topics := make(map[kafka.TopicID][]int32, len(v.TopicPartitions))
 	for i := range v.TopicPartitions {
-		if t := &v.TopicPartitions[i]; len(t.Partitions) > 0 {
-			topics[t.TopicID] = slices.Compact(slices.Sorted(slices.Values(t.Partitions)))
+		t := &v.TopicPartitions[i]
+		if partitions := inNumber(t.Partitions); len(partitions) > 0 {
+			topics[t.TopicID] = partitions
 		}
 	}
 	var a assign.Assignment

@@ -60,21 +60,27 @@ func (ch *change) look(bump bool) {
 // readers is what the members will read when what this one says counts.
 func (ch *change) readers() (reads map[string]readers, regexReads map[string]int) {
 	c := ch.c
-	reads, regexReads = make(map[string]readers, len(c.reads)+len(ch.said.topics)), make(map[string]int, len(c.regexReads)+1)
+	reads = make(map[string]readers, len(c.reads)+len(ch.said.topics))
 	for topic, r := range c.reads {
 		reads[topic] = r
 	}
-	for regex, n := range c.regexReads {
-		regexReads[regex] = n
-	}
 	countNames(reads, ch.member.topics, -1)
 	countNames(reads, ch.said.topics, 1)
-	add(regexReads, ch.member.regex, -1)
-	add(regexReads, ch.said.regex, 1)
 	if old := c.regexes[ch.member.regex]; old != nil && ch.said.regex != ch.member.regex && c.regexReads[ch.member.regex] == 1 {
 		c.countRegex(reads, old, -1)
 	}
-	return reads, regexReads
+	return reads, ch.regexReaders()
+}
+
+// regexReaders is the second half of readers.
+func (ch *change) regexReaders() map[string]int {
+	all := make(map[string]int, len(ch.c.regexReads)+1)
+	for regex, n := range ch.c.regexReads {
+		all[regex] = n
+	}
+	add(all, ch.member.regex, -1)
+	add(all, ch.said.regex, 1)
+	return all
 }
 
 func countNames(reads map[string]readers, topics []string, by int) {
@@ -124,7 +130,7 @@ func (ch *change) toAssign(last assign.Assignment) (ids []string, g assign.Group
 	if !ch.looked {
 		ch.alike = alike(c.regexReads, c.reads, len(c.members))
 	}
-	names := newTopicIDs(ch.m.cluster)
+	names := newTopicIDs(ch.m.cluster, c)
 	ids = c.ids()
 	if ch.replaced != nil {
 		ids = slices.DeleteFunc(ids, func(id string) bool { return id == ch.replaced.id })
@@ -139,7 +145,7 @@ func (ch *change) toAssign(last assign.Assignment) (ids []string, g assign.Group
 			said, owned = &c.members[id].memberSaid, c.target[id]
 		}
 		g.Members = append(g.Members, assign.Member{
-			ID: id, InstanceID: said.instanceID, Topics: names.of(said.topics, c.regexTopics(said.regex)), Owned: owned,
+			ID: id, InstanceID: said.instanceID, Topics: names.of(said), Owned: owned,
 		})
 	}
 	return ids, g
@@ -152,26 +158,30 @@ func (c *consumerGroup) regexTopics(regex string) []string {
 	return nil
 }
 
-// topicIDs turns names of topics into the ids of those that exist. Members that read the same share one list.
+// topicIDs turns what members of a group read into the ids of the topics that exist. Members that say the same share one list.
 type topicIDs struct {
 	cluster Cluster
+	group   *consumerGroup
 	topics  map[kafka.TopicID]int32
-	lists   map[string][]kafka.TopicID
+	lists   map[whatIsRead][]kafka.TopicID
 }
 
-func newTopicIDs(c Cluster) *topicIDs {
-	return &topicIDs{cluster: c, topics: map[kafka.TopicID]int32{}, lists: map[string][]kafka.TopicID{}}
+// whatIsRead is names, joined, and a regular expression.
+type whatIsRead struct{ names, regex string }
+
+func newTopicIDs(c Cluster, g *consumerGroup) *topicIDs {
+	return &topicIDs{cluster: c, group: g, topics: map[kafka.TopicID]int32{}, lists: map[whatIsRead][]kafka.TopicID{}}
 }
 
 func (t *topicIDs) partitions(id kafka.TopicID) int32 { return t.topics[id] }
 
-func (t *topicIDs) of(names, more []string) []kafka.TopicID {
-	key := strings.Join(names, "\x00") + "\x01" + strings.Join(more, "\x00")
+func (t *topicIDs) of(said *memberSaid) []kafka.TopicID {
+	key := whatIsRead{strings.Join(said.topics, "\x00"), said.regex}
 	if list, known := t.lists[key]; known {
 		return list
 	}
 	var list []kafka.TopicID
-	for _, each := range [...][]string{names, more} {
+	for _, each := range [...][]string{said.topics, t.group.regexTopics(said.regex)} {
 		for _, name := range each {
 			if topic, exists := t.cluster.Topic(name); exists {
 				t.topics[topic.ID] = topic.Partitions
