@@ -2,6 +2,7 @@ package coord
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -68,6 +69,9 @@ func (s *shard) learn() {
 	created := false
 	if s.learned != nil {
 		for change := range meta.TopicChanges(s.learned, now) {
+			if sameForGroups(change.Old, change.New) {
+				continue
+			}
 			t := change.New
 			if t == nil {
 				t = change.Old
@@ -79,6 +83,14 @@ func (s *shard) learn() {
 	s.machine.Learn(cluster{now, s.c.opts.Consumers}, changed, created)
 }
 
+// sameForGroups tells whether a topic is as it was for those who assign its partitions: who leads or is in sync does not matter to
+// them, and changes far more often.
+func sameForGroups(a, b *meta.Topic) bool {
+	return a != nil && b != nil && a.ID == b.ID && slices.EqualFunc(a.Partitions, b.Partitions, func(x, y meta.Partition) bool {
+		return slices.Equal(x.Replicas, y.Replicas)
+	})
+}
+
 // doAside does what the machine wants done without it, one after the other, and hands the machine what comes of it.
 func (s *shard) doAside(asides []group.Aside) {
 	if len(asides) == 0 {
@@ -86,7 +98,24 @@ func (s *shard) doAside(asides []group.Aside) {
 	}
 	s.c.start(func() {
 		for _, a := range asides {
-			s.postAsync(event{kind: finishEvent, group: a.Group, result: a.Work()})
+			select {
+			case s.c.asides <- struct{}{}:
+			case <-s.ended:
+				return
+			}
+			result := a.Work(s.goesOn)
+			<-s.c.asides
+			s.postAsync(event{kind: finishEvent, group: a.Group, result: result})
 		}
 	})
+}
+
+// goesOn tells that the shard has not ended.
+func (s *shard) goesOn() bool {
+	select {
+	case <-s.ended:
+		return false
+	default:
+		return true
+	}
 }

@@ -149,3 +149,48 @@ func TestLargeGroupLeavesOthersAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkAsideIsLimited: regular expressions wait for their turn, while heartbeats go on; and a coordinator that closes does not wait for
+// them.
+func TestWorkAsideIsLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consumersWorld(t, 0)
+		for range asidesAtOnce {
+			w.c.asides <- struct{}{} // others are at work
+		}
+		regex := consumerBeat("m", 0)
+		regex.Topics, regex.Regex = nil, new("t")
+		w.consumer("g", regex)
+		synctest.Wait()
+		if r := w.consumer("g", consumerBeat("m", 1)); r.Assigned {
+			t.Errorf("it was not its turn: %+v", r)
+		}
+		<-w.c.asides
+		synctest.Wait()
+		if r := w.consumer("g", consumerBeat("m", 1)); !r.Assignment.Has(topicID(2), 0) {
+			t.Errorf("its turn has come: %+v", r)
+		}
+		w.c.asides <- struct{}{}
+		w.consumer("h", regex)
+		w.close()
+	})
+}
+
+// TestGroupsAreToldWhatMatters: who leads a partition, and who is in sync, does not make groups look at their topics.
+func TestGroupsAreToldWhatMatters(t *testing.T) {
+	topic := func(id byte, replicas ...kafka.NodeID) *meta.Topic {
+		return &meta.Topic{ID: topicID(id), Partitions: []meta.Partition{{Replicas: []kafka.NodeID{1, 2}}, {Replicas: replicas}}}
+	}
+	before, shrunk := topic(1, 1, 2), topic(1, 1, 2)
+	shrunk.Partitions[0].ISR, shrunk.Partitions[0].Leader = []kafka.NodeID{2}, 2
+	if !sameForGroups(before, shrunk) {
+		t.Error("other replicas in sync, another leader: told")
+	}
+	larger := topic(1, 1, 2)
+	larger.Partitions = append(larger.Partitions, meta.Partition{Replicas: []kafka.NodeID{1, 2}})
+	for what, after := range map[string]*meta.Topic{"deleted": nil, "created anew": topic(2, 1, 2), "moved": topic(1, 1, 3), "enlarged": larger} {
+		if sameForGroups(before, after) || sameForGroups(after, before) {
+			t.Errorf("%s: not told", what)
+		}
+	}
+}

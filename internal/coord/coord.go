@@ -58,11 +58,12 @@ type Options struct {
 
 // Coordinator answers for the groups whose partition of __consumer_offsets this node leads. It is safe for concurrent use.
 type Coordinator struct {
-	opts  Options
-	view  atomic.Pointer[view] // what Do reads
-	stop  context.Context      // ends when Close begins
-	end   context.CancelFunc
-	loads chan struct{} // limits how many shards load at once: loading is reading the disk
+	opts   Options
+	view   atomic.Pointer[view] // what Do reads
+	stop   context.Context      // ends when Close begins
+	end    context.CancelFunc
+	loads  chan struct{} // limits how many shards load at once: loading is reading the disk
+	asides chan struct{} // limits how much work aside is done at once
 
 	metrics Metrics
 
@@ -83,10 +84,14 @@ type view struct {
 // loadsAtOnce is how many partitions are loaded in parallel.
 const loadsAtOnce = 4
 
+// asidesAtOnce is how many groups have their regular expressions resolved in parallel, as Kafka's group.coordinator.background.threads
+// says unless it is set.
+const asidesAtOnce = 2
+
 // New returns a Coordinator of nothing: Apply tells it what to host. Options left at zero are Kafka's defaults.
 func New(opts Options) *Coordinator {
 	opts.fill()
-	c := &Coordinator{opts: opts, loads: make(chan struct{}, loadsAtOnce)}
+	c := &Coordinator{opts: opts, loads: make(chan struct{}, loadsAtOnce), asides: make(chan struct{}, asidesAtOnce)}
 	c.stop, c.end = context.WithCancel(context.Background())
 	c.view.Store(&view{})
 	c.mu.Lock()

@@ -43,5 +43,6 @@ var sayings = [...]struct {
 	group.Upgraded:      {slog.LevelInfo, "group was a classic group and is a consumer group now"},
 	group.Downgraded:    {slog.LevelInfo, "group was a consumer group and is a classic group now: all members use that protocol"},
 	group.JoinRefused:   {slog.LevelWarn, "a member of the classic protocol cannot join group"},
+	group.RegexRefused:  {slog.LevelWarn, "the topics that the regular expressions of group match cannot be written: its members get no others"},
 	group.MemberSilent:  {slog.LevelInfo, "member was removed from group: it did not follow the rebalance in time"},
 }

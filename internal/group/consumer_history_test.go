@@ -227,7 +227,7 @@ func (w *consumerWorld) do(e Effects) {
 		asides = append(asides, after.Aside...)
 	}
 	for _, a := range asides {
-		w.do(w.m.Finish(w.now, a.Group, a.Work()))
+		w.do(w.m.Finish(w.now, a.Group, a.Work(always)))
 	}
 }
 

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -66,7 +68,7 @@ func (m *Machine) fence(g *group, members []*consumerMember, kind EventKind, set
 		countNames(reads, member.topics, -1)
 		add(regexReads, member.regex, 1)
 	}
-	for _, regex := range sortedKeys(regexReads) {
+	for _, regex := range slices.Sorted(maps.Keys(regexReads)) {
 		if c.regexReads[regex] != regexReads[regex] {
 			continue
 		}

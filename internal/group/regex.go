@@ -1,17 +1,24 @@
 package group
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
-// How often regular expressions are resolved again.
+// regexRefreshMin is the time after which regular expressions are resolved again at the soonest, whatever has changed.
+const regexRefreshMin = 10 * time.Second
+
+// What a regular expression may be: matching a name takes time in proportion to the instructions that it is compiled to, and there
+// may be 100,000 names.
 const (
-	regexRefreshMin = 10 * time.Second // not sooner, whatever has changed
+	regexBytesMax        = 10_000
+	regexInstructionsMax = 10_000
 )
 
 // regexChange is what a member's regular expression means for its group.
@@ -27,16 +34,40 @@ const (
 // commands, and hands what comes of it to Finish.
 type Aside struct {
 	Group string
-	Work  func() any
+	// Work ends early, and its result counts for nothing, when goOn returns false.
+	Work func(goOn func() bool) any
 }
 
 // compileRegex compiles what must match the whole name of a topic. Go's expressions are RE2's, as Kafka's: matching takes time in
 // proportion to the name, whatever the expression.
 func compileRegex(regex string) (*regexp.Regexp, error) {
-	if _, err := regexp.Compile(regex); err != nil {
-		return nil, err
+	if len(regex) > regexBytesMax {
+		return nil, fmt.Errorf("too long a regular expression, with %d bytes where %d are allowed: name the topics, or write it shorter", len(regex), regexBytesMax)
+	}
+	parsed, err := syntax.Parse(regex, syntax.Perl)
+	if err != nil {
+		return nil, fmt.Errorf("not a regular expression of RE2: %w", err)
+	}
+	if instructions(parsed) > regexInstructionsMax {
+		return nil, fmt.Errorf("too large a regular expression, with its repetitions: it takes more than %d instructions", regexInstructionsMax)
 	}
 	return regexp.Compile(`\A(?:` + regex + `)\z`)
+}
+
+// instructions is about how many instructions an expression is compiled to, and not much more than regexInstructionsMax: what is
+// repeated takes as many as it is repeated.
+func instructions(re *syntax.Regexp) int {
+	n := 1
+	if re.Op == syntax.OpLiteral {
+		n = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		n = min(n+instructions(sub), regexInstructionsMax+1)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return min(n, regexInstructionsMax+1)
 }
 
 // regexSaid looks at the member's regular expression, and has all of the group resolved when that is due.
@@ -53,7 +84,7 @@ func (ch *change) regexSaid() (regexChange, *kafka.Refusal) {
 			result = regexKnown
 		case c.regexReads[is] == 0:
 			if _, err := compileRegex(is); err != nil {
-				return 0, kafka.Refuse(kafka.InvalidRegularExpression, "%q is not a regular expression of RE2: %v", is, err)
+				return 0, kafka.Refuse(kafka.InvalidRegularExpression, "%q is %v", shortened(is), err)
 			}
 			required = true
 		case c.regexes[is] != nil:
@@ -71,10 +102,14 @@ func (ch *change) resolve(required bool) {
 		return
 	}
 	last := c.lastResolved()
-	if last != nil && ch.now.UnixMilli() <= last.atMs+regexRefreshMin.Milliseconds() {
+	soonest := c.refusedMs
+	if last != nil {
+		soonest = max(soonest, last.atMs)
+	}
+	if soonest > 0 && ch.now.UnixMilli() <= soonest+regexRefreshMin.Milliseconds() {
 		return
 	}
-	_, subscribed := ch.readers()
+	subscribed := ch.regexReaders()
 	required = required || len(subscribed) != len(c.regexes)
 	if last != nil {
 		required = required || last.version < ch.m.newTopicsAt || ch.now.UnixMilli() > last.atMs+ch.m.cfg.RegexRefresh.Milliseconds()
@@ -85,7 +120,7 @@ func (ch *change) resolve(required bool) {
 		return
 	}
 	cluster, regexes, ms := ch.m.cluster, slices.Sorted(maps.Keys(subscribed)), ch.now.UnixMilli()
-	ch.aside = append(ch.aside, Aside{Group: ch.id, Work: func() any { return resolveAll(cluster, regexes, ms) }})
+	ch.aside = append(ch.aside, Aside{Group: ch.id, Work: func(goOn func() bool) any { return resolveAll(cluster, regexes, ms, goOn) }})
 }
 
 // lastResolved is one of the regular expressions that were resolved: all are resolved together.
@@ -96,8 +131,16 @@ func (c *consumerGroup) lastResolved() *resolvedRegex {
 	return nil
 }
 
+// shortened is an expression in a message.
+func shortened(regex string) string {
+	if len(regex) > 100 {
+		return regex[:100] + "..."
+	}
+	return regex
+}
+
 // resolveAll goes through the names of all topics.
-func resolveAll(cluster Cluster, regexes []string, ms int64) map[string]*resolvedRegex {
+func resolveAll(cluster Cluster, regexes []string, ms int64, goOn func() bool) map[string]*resolvedRegex {
 	all := make(map[string]*resolvedRegex, len(regexes))
 	compiled := make([]*regexp.Regexp, len(regexes))
 	for i, regex := range regexes {
@@ -105,6 +148,9 @@ func resolveAll(cluster Cluster, regexes []string, ms int64) map[string]*resolve
 		compiled[i], _ = compileRegex(regex) // one that an older or later version took for right matches nothing
 	}
 	for name := range cluster.TopicNames() {
+		if !goOn() {
+			return nil
+		}
 		for i, c := range compiled {
 			if c != nil && c.MatchString(name) {
 				r := all[regexes[i]]
@@ -154,7 +200,11 @@ func (m *Machine) Finish(now time.Time, groupID string, result any) Effects {
 	}
 	if len(e.Records) > 0 {
 		e.settle = func(_ time.Time, refused kafka.Error) Effects {
-			if refused == kafka.None && bump {
+			switch {
+			case refused != kafka.None: // the largest cannot be written: too many topics match
+				c.refusedMs = now.UnixMilli()
+				m.note(RegexRefused, g, "", refused.Error()+": let them match fewer topics, or set max.message.bytes of __consumer_offsets higher")
+			case bump:
 				c.seen = m.learned
 				m.note(Rebalancing, g, "", "")
 			}
@@ -163,5 +213,3 @@ func (m *Machine) Finish(now time.Time, groupID string, result any) Effects {
 	}
 	return e
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -91,6 +91,8 @@ func runScenario(t *testing.T, file string) {
 	}
 }
 
+func always() bool { return true }
+
 type scenario struct {
 	t       *testing.T
 	cfg     Config
@@ -323,7 +325,7 @@ func (s *scenario) do(e Effects) {
 		s.reply(sent)
 	}
 	for _, aside := range e.Aside {
-		s.do(s.machine.Finish(s.now, aside.Group, aside.Work()))
+		s.do(s.machine.Finish(s.now, aside.Group, aside.Work(always)))
 	}
 	if len(e.Records) > 0 {
 		s.do(s.machine.Settle(s.now, e, refused))
