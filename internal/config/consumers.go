@@ -10,16 +10,18 @@ type Consumers struct {
 // Consumers returns what is set for a group. settings is what is set on the group itself: a value that the broker's limits do not
 // allow any more counts as the nearest that they do.
 func (b *Broker) Consumers(d Dynamic, settings map[string]string) Consumers {
-	for _, settings := range [...]map[string]string{d.Cluster, d.Node} {
-		if _, set := settings["group.consumer.assignment.interval.ms"]; set { // the only one that changes without a restart
-			b = b.With(d)
-			break
-		}
-	}
 	c := Consumers{
 		SessionTimeout:     b.Duration("group.consumer.session.timeout.ms"),
 		HeartbeatInterval:  b.Duration("group.consumer.heartbeat.interval.ms"),
 		AssignmentInterval: b.Duration("group.consumer.assignment.interval.ms"),
+	}
+	const interval = "group.consumer.assignment.interval.ms" // the only one that changes without a restart
+	for _, dynamic := range [...]map[string]string{d.Cluster, d.Node} {
+		if text, set := dynamic[interval]; set {
+			if v, err := validate(ScopeBroker, interval, text); err == nil {
+				c.AssignmentInterval = time.Duration(v.i) * time.Millisecond
+			}
+		}
 	}
 	for _, l := range groupLimits {
 		var at *time.Duration
