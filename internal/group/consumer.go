@@ -390,6 +390,13 @@ func cancelAll(timers ...*timer) {
 	}
 }
 
+// targeted lists the members and, where the log is damaged, others that have a target: one left behind would make the group anew when
+// the log is read the next time.
+func (c *consumerGroup) targeted() []string {
+	ids := slices.AppendSeq(slices.Collect(maps.Keys(c.members)), maps.Keys(c.target))
+	return inOrder(ids)
+}
+
 // tombstones removes all that the log has of the group but its offsets, in Kafka's order.
 func (c *consumerGroup) tombstones(group string) []Record {
 	var gone []Record
@@ -398,7 +405,7 @@ func (c *consumerGroup) tombstones(group string) []Record {
 	for _, id := range ids {
 		forget(&sysrecord.ConsumerGroupCurrentMemberAssignmentKey{GroupID: group, MemberID: id})
 	}
-	for _, id := range ids {
+	for _, id := range c.targeted() {
 		forget(&sysrecord.ConsumerGroupTargetAssignmentMemberKey{GroupID: group, MemberID: id})
 	}
 	forget(&sysrecord.ConsumerGroupTargetAssignmentMetadataKey{GroupID: group})

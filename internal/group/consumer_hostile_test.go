@@ -54,3 +54,15 @@ func TestNoPartitionsBelowZero(t *testing.T) {
 		t.Errorf("m has %v", m.assigned)
 	}
 }
+
+// TestNothingOfADeletedGroupStays: also a target whose member is not on the log goes, or the group would be there again after a restart.
+func TestNothingOfADeletedGroupStays(t *testing.T) {
+	s := newScenario(t)
+	for _, r := range []Record{epochRecord("g", 4, 1), targetRecord("g", "lost", nil)} {
+		s.machine.Apply(r)
+	}
+	s.run("delete d")
+	if !strings.Contains(s.out.String(), "forget target of lost") || s.machine.Groups() != 0 {
+		t.Errorf("%d groups are left after:\n%s", s.machine.Groups(), s.out.String())
+	}
+}
