@@ -207,6 +207,7 @@ func (n *Node) build(level *slog.LevelVar) {
 	n.coord = coord.New(coord.Options{
 		NodeID: b.NodeID(), Partitions: n.replicas, Image: n.quorum.Image, CreateTopic: n.createInternalTopic,
 		Group:          groupConfig(b),
+		Consumers:      consumerSettings(b),
 		RetentionCheck: b.Duration("offsets.retention.check.interval.ms"),
 		CommitTimeout:  b.Duration("offsets.commit.timeout.ms"),
 		LoadGrace:      time.Second,
@@ -335,7 +336,7 @@ func (n *Node) features() api.Features {
 }
 
 func served(feature string) bool {
-	return feature == meta.MetadataVersion || feature == meta.KRaftVersion || feature == meta.ELRVersion
+	return feature == meta.MetadataVersion || feature == meta.KRaftVersion || feature == meta.ELRVersion || feature == meta.GroupVersion
 }
 
 // createInternalTopic creates a coordinator's topic with the settings that Kafka gives it.

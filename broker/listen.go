@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/group/assign"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/server"
 	"github.com/raftsman/raftsman/internal/vfs"
@@ -187,6 +189,49 @@ func groupConfig(b *config.Broker) group.Config {
 		OffsetsRetention:      b.Duration("offsets.retention.minutes"),
 		NewMemberJoinTimeout:  newMemberJoinTimeout,
 
-		ConsumerSessionTimeout: b.Duration("group.consumer.session.timeout.ms"),
+		ConsumersMax: b.Int("group.consumer.max.size"),
+		Assignors:    assignors(b),
+		RegexRefresh: b.Duration("group.consumer.regex.refresh.interval.ms"),
+		Migration:    migrationPolicy(b.String("group.consumer.migration.policy")),
+	}
+}
+
+// assignors are those of group.consumer.assignors that are known here, by name or by the class in which Kafka has them.
+func assignors(b *config.Broker) []string {
+	var known []string
+	for _, name := range b.List("group.consumer.assignors") {
+		switch name {
+		case "org.apache.kafka.coordinator.group.assignor.UniformAssignor":
+			name = assign.UniformName
+		case "org.apache.kafka.coordinator.group.assignor.RangeAssignor":
+			name = assign.RangeName
+		}
+		if _, ok := assign.ByName(name); ok && !slices.Contains(known, name) {
+			known = append(known, name)
+		}
+	}
+	return known
+}
+
+func migrationPolicy(policy string) group.MigrationPolicy {
+	switch strings.ToLower(policy) {
+	case "bidirectional":
+		return group.MigrationPolicy{Upgrade: true, Downgrade: true}
+	case "upgrade":
+		return group.MigrationPolicy{Upgrade: true}
+	case "downgrade":
+		return group.MigrationPolicy{Downgrade: true}
+	}
+	return group.MigrationPolicy{}
+}
+
+// consumerSettings returns what is set for consumer groups at the moment of an image.
+func consumerSettings(b *config.Broker) func(*meta.Image, string) group.ConsumerSettings {
+	return func(im *meta.Image, name string) group.ConsumerSettings {
+		all, own := im.BrokerConfig(b.NodeID())
+		c := b.Consumers(config.Dynamic{Cluster: all, Node: own}, im.Config(meta.Resource{Type: meta.GroupResource, Name: name}))
+		return group.ConsumerSettings{
+			SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval, AssignmentInterval: c.AssignmentInterval,
+		}
 	}
 }

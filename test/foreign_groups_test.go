@@ -15,8 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TestGroupsOfOtherTypes starts Raftsman where Apache Kafka 4.4 had groups of the consumer protocol and a share group: those
-// without members can be used and deleted, the others are told apart and stay, and Kafka finds all of it as it should be.
+// TestGroupsOfOtherTypes starts Raftsman where Apache Kafka 4.4 had groups of the consumer protocol and a share group: the members of
+// consumer groups go on at their epochs, here and back on Kafka, with no new assignment; groups without members can be used and
+// deleted; the share group is told apart and stays.
 func TestGroupsOfOtherTypes(t *testing.T) {
 	k := kafkaHome{root: t.TempDir(), port: freePort(t), settings: []string{
 		"offsets.topic.num.partitions=3", "group.consumer.session.timeout.ms=1800000", "group.consumer.max.session.timeout.ms=3600000",
@@ -57,7 +58,9 @@ func TestGroupsOfOtherTypes(t *testing.T) {
 	if err := g.deleted("shares"); !errors.Is(err, kerr.GroupDeletionFailed) || !strings.Contains(err.Error(), "__share_group_state") {
 		t.Errorf("delete a share group: %v", err)
 	}
-	g.refused("stays", p, "it is a consumer group and has members")
+	g.goesOn("Raftsman", "stays", "member of stays", 2, 2, "assigned at 2")
+	g.beatAs("stays", "second of stays", 0)
+	g.goesOn("Raftsman", "stays", "member of stays", 2, 3, "assigned at 3")
 	g.refused("shares", p, "it is a share group")
 	now := []string{"idle consumer Empty", "moves classic Empty", "shares share Empty", "stays consumer Stable"}
 	g.list("Raftsman", now...)
@@ -65,6 +68,12 @@ func TestGroupsOfOtherTypes(t *testing.T) {
 	p = k.raftsman(t)
 	g.list("Raftsman after it was killed", now...)
 	p.terminate()
+
+	k.start(t)
+	g.list("Kafka after Raftsman", now...)
+	g.goesOn("Kafka", "stays", "member of stays", 3, 3, "assigned at 3")
+	g.goesOn("Kafka", "stays", "second of stays", 3, 3, "assigned at 3")
+	k.stop(t)
 	p = k.raftsman(t, "--override", "group.consumer.session.timeout.ms=6000", "--override", "group.consumer.min.session.timeout.ms=6000")
 	now[3] = "stays consumer Empty" // nobody heard of its member
 	g.list("Raftsman when the sessions have ended", now...)
@@ -105,6 +114,37 @@ func (g *otherGroups) beat(name, id string, epoch int32) string {
 		return kerr.ErrorForCode(resp.ErrorCode)
 	})
 	return req.MemberID
+}
+
+// goesOn lets a member of a group be heard of at its epoch, and tells which epoch it has then, and what the group is.
+func (g *otherGroups) goesOn(where, group, member string, epoch, want int32, described string) {
+	g.Helper()
+	if got := g.beatAs(group, member, epoch); got != want {
+		g.Errorf("%s: %s at epoch %d is at epoch %d then, want %d", where, member, epoch, got, want)
+	}
+	d := must(g.adm.DescribeConsumerGroups(g.ctx, group))(g)[group]
+	if is := fmt.Sprintf("assigned at %d", d.AssignmentEpoch); is != described || d.Epoch != d.AssignmentEpoch {
+		g.Errorf("%s: the group is at epoch %d, %s, want %s", where, d.Epoch, is, described)
+	}
+}
+
+// beatAs is a heartbeat of a member that works on all of t, or joins with epoch 0. It returns the epoch that it is told.
+func (g *otherGroups) beatAs(group, member string, epoch int32) (now int32) {
+	g.Helper()
+	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	req.Group, req.MemberID, req.MemberEpoch, req.RebalanceTimeoutMillis = group, member, epoch, -1
+	if epoch == 0 {
+		req.RebalanceTimeoutMillis, req.SubscribedTopicNames, req.Topics = 60_000, []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	}
+	eventually(g, atLast, "heartbeat of "+member, func() error {
+		resp, err := req.RequestWith(g.ctx, g.cl)
+		if err != nil {
+			return err
+		}
+		now = resp.MemberEpoch
+		return kerr.ErrorForCode(resp.ErrorCode)
+	})
+	return now
 }
 
 // share joins a share group and leaves it.

@@ -17,10 +17,10 @@ func (a *API) offsetCommit(c call) {
 	}
 	commit := &group.Commit{
 		Generation: req.Generation, MemberID: req.MemberID, InstanceID: req.InstanceID,
-		UnknownGroup: kafka.IllegalGeneration, StaleEpoch: kafka.UnsupportedVersion, RetentionMs: req.RetentionTimeMillis,
+		UnknownGroup: kafka.IllegalGeneration, WithoutEpochs: true, RetentionMs: req.RetentionTimeMillis,
 	}
 	if c.Version >= 9 {
-		commit.UnknownGroup, commit.StaleEpoch = kafka.GroupIdNotFound, kafka.StaleMemberEpoch
+		commit.UnknownGroup, commit.WithoutEpochs = kafka.GroupIdNotFound, false
 	}
 	if c.Version < 2 || c.Version > 4 {
 		commit.RetentionMs = -1

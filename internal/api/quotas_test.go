@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,20 +124,27 @@ func TestRule94Quotas(t *testing.T) {
 	l.limit(raw.QuotaOf("client-id"), raw.SetQuota("producer_byte_rate", 1)) // the quota of the name goes before
 	// Bursts come and go with the samples, as in Kafka: the mean holds, but for one burst, the amount of a second.
 	const long = 8 * time.Second
-	for name, flood := range map[string]func(t *testing.T, sent func(bytes int)){"polite": polite(b), "deaf": deaf(b)} {
+	for name, flood := range map[string]func(t *testing.T, sent func(bytes int, wait time.Duration)){"polite": polite(b), "deaf": deaf(b)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
-			counted := 0
-			flood(t, func(bytes int) {
+			counted, told := 0, time.Duration(0)
+			flood(t, func(bytes int, wait time.Duration) {
 				if time.Since(began) > long {
 					panic(enough{})
 				}
 				counted += bytes
+				told += wait
 			})
-			// A machine that has no time for the client makes it slower, nothing makes it faster.
-			if want := rate * long.Seconds(); float64(counted) < 0.6*want || float64(counted) > 1.1*want+rate {
-				t.Errorf("%d bytes in %v, want from six tenths of %.0f to a tenth more and a burst", counted, long, want)
+			if most := 1.1*rate*long.Seconds() + rate; float64(counted) > most {
+				t.Errorf("%d bytes in %v, want at most a tenth above the quota and a burst, %.0f", counted, long, most)
+			}
+			// What a client has to wait is what its bytes cost, however little the machine lets it send.
+			if most := time.Duration(1.1*float64(counted)/rate*1e9) + time.Second; told > most {
+				t.Errorf("told to wait %v for %d bytes, want at most %v", told, counted, most)
+			}
+			if told == 0 {
+				t.Errorf("never told to wait, with %d bytes in %v", counted, long)
 			}
 		})
 	}
@@ -151,10 +159,18 @@ func untilEnough() {
 	}
 }
 
-func polite(b *brokertest.Broker) func(*testing.T, func(int)) {
-	return func(t *testing.T, sent func(int)) {
+// waits adds up how long a client is told to wait.
+type waits struct{ ns atomic.Int64 }
+
+func (w *waits) OnBrokerThrottle(_ kgo.BrokerMetadata, interval time.Duration, _ bool) {
+	w.ns.Add(int64(interval))
+}
+
+func polite(b *brokertest.Broker) func(*testing.T, func(int, time.Duration)) {
+	return func(t *testing.T, sent func(int, time.Duration)) {
+		var told waits
 		client, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ClientID("polite"), kgo.DefaultProduceTopic("t"),
-			kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()))
+			kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.DisableIdempotentWrite(), kgo.RequiredAcks(kgo.LeaderAck()), kgo.WithHooks(&told))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,16 +181,16 @@ func polite(b *brokertest.Broker) func(*testing.T, func(int)) {
 			if err := client.ProduceSync(context.Background(), &kgo.Record{Value: value}).FirstErr(); err != nil {
 				t.Fatal(err)
 			}
-			sent(len(value) + 150)
+			sent(len(value)+150, time.Duration(told.ns.Swap(0)))
 		}
 	}
 }
 
-func deaf(b *brokertest.Broker) func(*testing.T, func(int)) {
-	return func(t *testing.T, sent func(int)) {
+func deaf(b *brokertest.Broker) func(*testing.T, func(int, time.Duration)) {
+	return func(t *testing.T, sent func(int, time.Duration)) {
 		l := connect(t, b.Addr())
-		request := kmsg.NewRequestFormatter(kmsg.FormatterClientID("deaf")).AppendRequest(nil,
-			raw.Produce(9, 1, raw.ProduceRow{Topic: "t", Records: raw.Values(strings.Repeat("x", 10_000))}), 1)
+		asked := raw.Produce(9, 1, raw.ProduceRow{Topic: "t", Records: raw.Values(strings.Repeat("x", 10_000))})
+		request := kmsg.NewRequestFormatter(kmsg.FormatterClientID("deaf")).AppendRequest(nil, asked, 1)
 		go func() {
 			for {
 				if _, err := l.Net.Write(request); err != nil {
@@ -184,10 +200,15 @@ func deaf(b *brokertest.Broker) func(*testing.T, func(int)) {
 		}()
 		defer untilEnough()
 		for {
-			if _, _, err := l.Receive(); err != nil {
+			_, body, err := l.Receive()
+			if err != nil {
 				t.Fatalf("disconnected: %v", err)
 			}
-			sent(len(request) - 4)
+			resp, err := raw.Decode(asked, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent(len(request)-4, time.Duration(resp.(*kmsg.ProduceResponse).ThrottleMillis)*time.Millisecond)
 		}
 	}
 }

@@ -131,7 +131,7 @@ var alsoSeen = []rule{
 	{3, "where a group's offsets lie", "", ""},
 	{4, "settings of new topics, and legacy changes", "", ""},
 	{5, "clients outlive a topic made anew", "", ""},
-	{6, "groups of both protocols", raw.ComesWithAPI, ""},
+	{6, "groups of both protocols", "", ""},
 	{7, "expired transactions", raw.ComesWithTransactions, ""},
 }
 

@@ -38,6 +38,8 @@ var table = []entry{
 	{key: kmsg.AlterClientQuotas, min: 0, max: 1, handle: (*API).alterClientQuotas},
 	{key: kmsg.DescribeCluster, min: 0, max: 2, handle: (*API).describeCluster},
 	{key: kmsg.DescribeProducers, min: 0, max: 0, handle: (*API).describeProducers},
+	{key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, handle: (*API).consumerGroupHeartbeat},
+	{key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, handle: (*API).consumerGroupDescribe},
 	{key: kmsg.ListConfigResources, min: 0, max: 1, handle: (*API).listConfigResources},
 	{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, handle: (*API).describeTopicPartitions},
 }

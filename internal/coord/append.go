@@ -95,6 +95,7 @@ func (s *shard) carryOut(e group.Effects) {
 	for _, sent := range e.Replies {
 		s.answer(sent)
 	}
+	s.doAside(e.Aside)
 	rest := e.Records
 	if len(rest) == 0 {
 		return
@@ -148,9 +149,11 @@ func (s *shard) settle(e group.Effects, refused kafka.Error) {
 	if refused != kafka.None {
 		refused = codeFor(nil, refused)
 	}
-	for _, sent := range s.machine.Settle(s.c.opts.Now(), e, refused).Replies {
+	after := s.machine.Settle(s.c.opts.Now(), e, refused)
+	for _, sent := range after.Replies {
 		s.answer(sent)
 	}
+	s.doAside(after.Aside)
 }
 
 // append appends one batch. refused is why not a byte of it was written: then nothing has changed. When ok is false the shard

@@ -42,6 +42,8 @@ type Options struct {
 	// returns nil when the topic was there already.
 	CreateTopic func(ctx context.Context, name string) error
 	Group       group.Config
+	// Consumers is what is set for members of the consumer protocol in a group.
+	Consumers func(im *meta.Image, group string) group.ConsumerSettings
 	// RetentionCheck is how often expired offsets are looked for: offsets.retention.check.interval.ms.
 	RetentionCheck time.Duration
 	// CommitTimeout is how long an answer waits for its records to be committed: offsets.commit.timeout.ms.
@@ -56,11 +58,12 @@ type Options struct {
 
 // Coordinator answers for the groups whose partition of __consumer_offsets this node leads. It is safe for concurrent use.
 type Coordinator struct {
-	opts  Options
-	view  atomic.Pointer[view] // what Do reads
-	stop  context.Context      // ends when Close begins
-	end   context.CancelFunc
-	loads chan struct{} // limits how many shards load at once: loading is reading the disk
+	opts   Options
+	view   atomic.Pointer[view] // what Do reads
+	stop   context.Context      // ends when Close begins
+	end    context.CancelFunc
+	loads  chan struct{} // limits how many shards load at once: loading is reading the disk
+	asides chan struct{} // limits how much work aside is done at once
 
 	metrics Metrics
 
@@ -81,10 +84,14 @@ type view struct {
 // loadsAtOnce is how many partitions are loaded in parallel.
 const loadsAtOnce = 4
 
+// asidesAtOnce is how many groups have their regular expressions resolved in parallel, as Kafka's group.coordinator.background.threads
+// says unless it is set.
+const asidesAtOnce = 2
+
 // New returns a Coordinator of nothing: Apply tells it what to host. Options left at zero are Kafka's defaults.
 func New(opts Options) *Coordinator {
 	opts.fill()
-	c := &Coordinator{opts: opts, loads: make(chan struct{}, loadsAtOnce)}
+	c := &Coordinator{opts: opts, loads: make(chan struct{}, loadsAtOnce), asides: make(chan struct{}, asidesAtOnce)}
 	c.stop, c.end = context.WithCancel(context.Background())
 	c.view.Store(&view{})
 	c.mu.Lock()
@@ -97,6 +104,13 @@ func (o *Options) fill() {
 	o.RetentionCheck = cmp.Or(o.RetentionCheck, 10*time.Minute)
 	o.CommitTimeout = cmp.Or(o.CommitTimeout, 5*time.Second)
 	o.LoadGrace = cmp.Or(o.LoadGrace, 500*time.Millisecond)
+	if o.Consumers == nil {
+		o.Consumers = func(*meta.Image, string) group.ConsumerSettings {
+			return group.ConsumerSettings{
+				SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: time.Second,
+			}
+		}
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}

@@ -40,6 +40,9 @@ var sayings = [...]struct {
 	group.MemberLeft:    {slog.LevelInfo, "member left group"},
 	group.MemberExpired: {slog.LevelInfo, "member was removed from group: its session ended"},
 	group.Converted:     {slog.LevelInfo, "group was of another type and had no members: it is a classic group now"},
+	group.Upgraded:      {slog.LevelInfo, "group was a classic group and is a consumer group now"},
+	group.Downgraded:    {slog.LevelInfo, "group was a consumer group and is a classic group now: all members use that protocol"},
 	group.JoinRefused:   {slog.LevelWarn, "a member of the classic protocol cannot join group"},
+	group.RegexRefused:  {slog.LevelWarn, "the topics that the regular expressions of group match cannot be written: its members get no others"},
 	group.MemberSilent:  {slog.LevelInfo, "member was removed from group: it did not follow the rebalance in time"},
 }

@@ -123,6 +123,8 @@ func (s *shard) loaded(e *event) {
 		return
 	}
 	s.state, s.machine = active, e.machine
+	s.learned = nil
+	s.learn()
 	s.carryOut(s.machine.Loaded(s.c.opts.Now()))
 	early := s.early
 	s.early = nil

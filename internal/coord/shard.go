@@ -10,6 +10,7 @@ import (
 	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
 )
 
 type eventKind uint8
@@ -23,6 +24,7 @@ const (
 	deletedEvent                   // the topics names are no more
 	expireEvent                    // look for expired offsets
 	listEvent                      // tell list the groups
+	finishEvent                    // result is what came of the group's work aside
 	closeEvent                     // answer all with code; nothing after it
 )
 
@@ -38,6 +40,7 @@ type event struct {
 	machine *group.Machine
 	names   []string
 	list    func([]group.Listed, kafka.Error)
+	result  any
 }
 
 type shardState uint8
@@ -69,9 +72,10 @@ type shard struct {
 	// What follows belongs to the executor.
 	state   shardState
 	machine *group.Machine
-	spare   []event // the last inbox, to be filled again
-	early   []event // what came while loading
-	slow    bool    // loading takes longer than clients are made to wait
+	learned *meta.Image // that the machine was told of
+	spare   []event     // the last inbox, to be filled again
+	early   []event     // what came while loading
+	slow    bool        // loading takes longer than clients are made to wait
 	parked  map[group.Ticket]request
 	tickets group.Ticket
 	staged  staging
@@ -218,6 +222,13 @@ func (s *shard) process(e *event) {
 		default:
 			s.early = append(s.early, *e)
 		}
+	case finishEvent:
+		if s.state == active {
+			s.maintain(func() group.Effects {
+				s.learn()
+				return s.machine.Finish(s.c.opts.Now(), e.group, e.result)
+			})
+		}
 	case closeEvent:
 		s.close(e.code)
 	}
@@ -250,6 +261,7 @@ func (s *shard) command(e *event) {
 			return
 		}
 	}
+	s.learn()
 	s.tickets++
 	ticket := s.tickets
 	s.parked[ticket] = request{cmd: e.cmd, reply: e.reply}
@@ -290,7 +302,7 @@ func (s *shard) answer(sent group.Sent) {
 		return // its shard has been told something else since
 	}
 	delete(s.parked, sent.Ticket)
-	if _, beats := sent.Reply.(*group.HeartbeatReply); beats || s.doneSeq == s.lastSeq {
+	if neverWaits(sent.Reply) || s.doneSeq == s.lastSeq {
 		r.reply(sent.Reply)
 		return
 	}
@@ -361,6 +373,17 @@ func (s *shard) giveUp(now time.Time) {
 		n++
 	}
 	s.held = slices.Delete(s.held, 0, n)
+}
+
+// neverWaits tells whether an answer shows nothing durable: it leaves however long the disk takes.
+func neverWaits(r group.Reply) bool {
+	switch r := r.(type) {
+	case *group.HeartbeatReply:
+		return true
+	case *group.ConsumerHeartbeatReply:
+		return r.Steady
+	}
+	return false
 }
 
 // arm sets the timer for the next time that something is due.

@@ -26,6 +26,8 @@ func (m *Machine) Apply(r Record) {
 		m.applyOffset(r)
 	case *GroupRecord:
 		m.applyGroup(r)
+	case *ConsumerRecord:
+		m.applyConsumer(r)
 	case *ForeignRecord:
 		m.applyForeign(r)
 	}
@@ -100,6 +102,7 @@ func (m *Machine) dropOpen(key openKey) {
 func (m *Machine) applyGroup(r *GroupRecord) {
 	if r.Value != nil {
 		g := m.groupFor(r.Group)
+		g.leaveConsumerProtocol()
 		g.durable, g.foreign = true, nil
 		g.adopt(r.Value)
 		return
@@ -119,7 +122,7 @@ func (m *Machine) applyGroup(r *GroupRecord) {
 
 // forgetIfNothing drops a group of which nothing is left: a group that has offsets stays.
 func (m *Machine) forgetIfNothing(g *group) {
-	if !g.durable && g.foreign == nil && len(g.offsets) == 0 && len(g.unstable) == 0 {
+	if !g.durable && g.foreign == nil && g.consumer == nil && len(g.offsets) == 0 && len(g.unstable) == 0 {
 		delete(m.groups, g.id)
 	}
 }
@@ -211,4 +214,12 @@ func (g *group) asRecord() *Generation {
 		}
 	}
 	return v
+}
+
+// leaveConsumerProtocol ends what a group was in the consumer protocol.
+func (g *group) leaveConsumerProtocol() {
+	if g.consumer != nil {
+		g.consumer.stop()
+		g.consumer = nil
+	}
 }

@@ -13,6 +13,7 @@ const (
 	offsetValueWithoutTopicID = 3
 	offsetValueWithExpiry     = 1 // the only version with an expire timestamp
 	generationVersion         = 3
+	consumerValueVersion      = 0
 )
 
 // AppendKey appends the record's key as it stands in __consumer_offsets.
@@ -20,6 +21,8 @@ func AppendKey(dst []byte, r Record) []byte {
 	switch r := r.(type) {
 	case *OffsetRecord:
 		return sysrecord.AppendKey(dst, &sysrecord.OffsetCommitKey{Group: r.Group, Topic: r.Topic, Partition: r.Partition})
+	case *ConsumerRecord:
+		return sysrecord.AppendKey(dst, r.Key)
 	case *ForeignRecord:
 		return sysrecord.AppendKey(dst, foreignKey(r))
 	}
@@ -37,51 +40,29 @@ func AppendValue(dst []byte, r Record) ([]byte, bool) {
 		if r.Value != nil {
 			return appendGeneration(dst, r.Value), true
 		}
-	case *ForeignRecord:
-		if !r.Gone {
-			return appendForeign(dst, r), true
+	case *ConsumerRecord:
+		if r.Value != nil {
+			return sysrecord.AppendValue(dst, r.Value, consumerValueVersion), true
 		}
+	case *ForeignRecord:
+		invariant.Check(r.Gone, "part %d of a %v group is only ever removed", r.Part, r.Type)
 	}
 	return dst, false
 }
 
-// foreignKey is the key of a record that the machine writes.
+// foreignKey is the key of a record that the machine writes: of a streams group.
 func foreignKey(r *ForeignRecord) sysrecord.Record {
+	invariant.Check(r.Type == Streams, "records of a %v group are never written", r.Type)
 	switch r.Part {
-	case MemberPart:
-		return &sysrecord.ConsumerGroupMemberMetadataKey{GroupID: r.Group, MemberID: r.Name}
-	case TargetMemberPart:
-		return &sysrecord.ConsumerGroupTargetAssignmentMemberKey{GroupID: r.Group, MemberID: r.Name}
-	case CurrentPart:
-		return &sysrecord.ConsumerGroupCurrentMemberAssignmentKey{GroupID: r.Group, MemberID: r.Name}
 	case WholePart:
-		if r.Type == Streams {
-			return &sysrecord.StreamsGroupMetadataKey{GroupID: r.Group}
-		}
-		return &sysrecord.ConsumerGroupMetadataKey{GroupID: r.Group}
+		return &sysrecord.StreamsGroupMetadataKey{GroupID: r.Group}
 	case TargetPart:
-		if r.Type == Streams {
-			return &sysrecord.StreamsGroupTargetAssignmentMetadataKey{GroupID: r.Group}
-		}
-		return &sysrecord.ConsumerGroupTargetAssignmentMetadataKey{GroupID: r.Group}
-	case PartitionsPart:
-		return &sysrecord.ConsumerGroupPartitionMetadataKey{GroupID: r.Group}
-	case RegexPart:
-		return &sysrecord.ConsumerGroupRegularExpressionKey{GroupID: r.Group, RegularExpression: r.Name}
+		return &sysrecord.StreamsGroupTargetAssignmentMetadataKey{GroupID: r.Group}
 	case TopologyPart:
 		return &sysrecord.StreamsGroupTopologyKey{GroupID: r.Group}
 	}
 	invariant.Check(false, "part %d of a %v group is never written", r.Part, r.Type)
 	return nil
-}
-
-// appendForeign appends the value of one of a consumer group's epochs.
-func appendForeign(dst []byte, r *ForeignRecord) []byte {
-	if r.Part == TargetPart {
-		return sysrecord.AppendValue(dst, &sysrecord.ConsumerGroupTargetAssignmentMetadataValue{AssignmentEpoch: r.Epoch}, 0)
-	}
-	invariant.Check(r.Type == Consumer && r.Part == WholePart, "part %d of a %v group is only ever removed", r.Part, r.Type)
-	return sysrecord.AppendValue(dst, &sysrecord.ConsumerGroupMetadataValue{Epoch: r.Epoch}, 0)
 }
 
 func appendOffset(dst []byte, v *OffsetValue) []byte {
@@ -132,6 +113,9 @@ func Decode(key, value []byte) (Record, error) {
 	case *sysrecord.GroupMetadataKey:
 		return decodeGeneration(k.Group, value)
 	}
+	if group, ok := consumerKeyGroup(k); ok {
+		return decodeConsumer(group, k, value)
+	}
 	if r := foreignOf(k); r != nil {
 		return r.decode(sysrecord.NewGroupValue(k.RecordKey()), value)
 	}
@@ -141,16 +125,6 @@ func Decode(key, value []byte) (Record, error) {
 // foreignOf is what a key tells of a group of another type; nil for what matters only to those who assign partitions.
 func foreignOf(key sysrecord.Record) *ForeignRecord {
 	switch k := key.(type) {
-	case *sysrecord.ConsumerGroupMetadataKey:
-		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: WholePart}
-	case *sysrecord.ConsumerGroupTargetAssignmentMetadataKey:
-		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: TargetPart}
-	case *sysrecord.ConsumerGroupMemberMetadataKey:
-		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: MemberPart, Name: k.MemberID}
-	case *sysrecord.ConsumerGroupCurrentMemberAssignmentKey:
-		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: CurrentPart, Name: k.MemberID}
-	case *sysrecord.ConsumerGroupRegularExpressionKey:
-		return &ForeignRecord{Group: k.GroupID, Type: Consumer, Part: RegexPart, Name: k.RegularExpression}
 	case *sysrecord.ShareGroupMetadataKey:
 		return &ForeignRecord{Group: k.GroupID, Type: Share, Part: WholePart}
 	case *sysrecord.ShareGroupMemberMetadataKey:
@@ -167,11 +141,8 @@ func foreignOf(key sysrecord.Record) *ForeignRecord {
 	return nil
 }
 
-// The states in which a member has nothing left to give back or to wait for: Kafka numbers them anew for each type.
-const (
-	consumerMemberStable = 0
-	streamsMemberStable  = 1
-)
+// streamsMemberStable is the state in which a member of a streams group has nothing left to give back or to wait for.
+const streamsMemberStable = 1
 
 // decode adds what the value says. Of a value that a later Kafka wrote, that it is there must do.
 func (r *ForeignRecord) decode(v sysrecord.Record, value []byte) (Record, error) {
@@ -182,16 +153,6 @@ func (r *ForeignRecord) decode(v sysrecord.Record, value []byte) (Record, error)
 		return nil, err
 	}
 	switch v := v.(type) {
-	case *sysrecord.ConsumerGroupMetadataValue:
-		r.Epoch = v.Epoch
-	case *sysrecord.ConsumerGroupTargetAssignmentMetadataValue:
-		r.Epoch = v.AssignmentEpoch
-	case *sysrecord.ConsumerGroupMemberMetadataValue:
-		r.Topics = v.SubscribedTopicNames
-	case *sysrecord.ConsumerGroupCurrentMemberAssignmentValue:
-		r.Epoch, r.Settled = v.MemberEpoch, v.State == consumerMemberStable
-	case *sysrecord.ConsumerGroupRegularExpressionValue:
-		r.Topics = v.Topics
 	case *sysrecord.ShareGroupMetadataValue:
 		r.Epoch = v.Epoch
 	case *sysrecord.ShareGroupMemberMetadataValue:
@@ -205,6 +166,27 @@ func (r *ForeignRecord) decode(v sysrecord.Record, value []byte) (Record, error)
 	}
 	return r, nil
 }
+
+// decodeConsumer reads a record of a consumer group. Of a value that a later Kafka wrote, that it is there must do.
+func decodeConsumer(group string, key sysrecord.Record, value []byte) (Record, error) {
+	r := &ConsumerRecord{Group: group, Key: key}
+	if value == nil {
+		return r, nil
+	}
+	r.Value = sysrecord.NewGroupValue(key.RecordKey())
+	if err := sysrecord.ReadValue(value, r.Value); err != nil && !errors.Is(err, sysrecord.ErrVersion) {
+		return nil, err
+	}
+	if member, ok := r.Value.(*sysrecord.ConsumerGroupMemberMetadataValue); ok {
+		if classic := member.ClassicMemberMetadata; classic != nil && len(classic.SupportedProtocols) == 0 {
+			return nil, errNoProtocols
+		}
+	}
+	return r, nil
+}
+
+// errNoProtocols: who uses the classic protocol has joined with what it supports.
+var errNoProtocols = errors.New("a member of the classic protocol supports no protocol")
 
 func decodeOffset(group, topic string, partition int32, value []byte) (Record, error) {
 	r := &OffsetRecord{Group: group, Topic: topic, Partition: partition}

@@ -1,6 +1,9 @@
 package group
 
-import "github.com/raftsman/raftsman/internal/kafka"
+import (
+	"github.com/raftsman/raftsman/internal/group/assign"
+	"github.com/raftsman/raftsman/internal/kafka"
+)
 
 // Ticket names one request that waits for an answer. The caller of [Machine.Handle] picks it; the machine hands it back in a
 // [Sent], from this Handle or from a later one: a JoinGroup is answered when its round completes.
@@ -122,10 +125,10 @@ type Commit struct {
 	InstanceID *string
 	// UnknownGroup is the code for a commit with a generation to a group that is not there: it depends on the version.
 	UnknownGroup kafka.Error
-	// StaleEpoch is the code for a member of a consumer group that commits with another epoch than its own: as UnknownGroup.
-	StaleEpoch  kafka.Error
-	RetentionMs int64 // -1: by offsets.retention.minutes; set by versions 2 to 4
-	Topics      []CommitTopic
+	// WithoutEpochs: version 8 and below, with which members that have epochs cannot commit.
+	WithoutEpochs bool
+	RetentionMs   int64 // -1: by offsets.retention.minutes; set by versions 2 to 4
+	Topics        []CommitTopic
 }
 
 // CommitTopic is one topic of a Commit.
@@ -234,6 +237,72 @@ type DeleteOffsetsReply struct {
 	Codes []kafka.Error
 }
 
+// ConsumerHeartbeat is ConsumerGroupHeartbeat. What is nil has not changed since the member said it last.
+type ConsumerHeartbeat struct {
+	MemberID           string
+	Epoch              int32 // 0 joins, -1 leaves, -2 leaves for now
+	InstanceID         *string
+	RackID             *string
+	RebalanceTimeoutMs int32 // -1: not said
+	Topics             []string
+	Regex              *string
+	Assignor           *string
+	Has                assign.Assignment // what the client has now
+	HasKnown           bool              // it says so
+	ClientID           string
+	ClientHost         string
+	OwnMemberID        bool // version 1 and above: the client makes its member id
+}
+
+// ConsumerHeartbeatReply answers a ConsumerHeartbeat.
+type ConsumerHeartbeatReply struct {
+	Code                kafka.Error
+	Message             string
+	MemberID            string
+	Epoch               int32
+	HeartbeatIntervalMs int32
+	Assignment          assign.Assignment
+	Assigned            bool // Assignment is told
+	// Steady: it tells nothing that the client does not know. It never waits for the disk.
+	Steady bool
+}
+
+// ConsumerDescribe is ConsumerGroupDescribe of one group.
+type ConsumerDescribe struct{}
+
+// ConsumerDescribeReply answers a ConsumerDescribe.
+type ConsumerDescribeReply struct {
+	Code            kafka.Error
+	Message         string
+	State           State
+	Epoch           int32
+	AssignmentEpoch int32
+	Assignor        string
+	Members         []DescribedConsumer
+}
+
+// DescribedConsumer is one member of a ConsumerDescribeReply.
+type DescribedConsumer struct {
+	MemberID   string
+	InstanceID *string
+	RackID     *string
+	Epoch      int32
+	ClientID   string
+	ClientHost string
+	Topics     []string
+	Regex      string
+	Classic    bool // it uses the classic protocol
+	Assigned   []NamedPartitions
+	Target     []NamedPartitions
+}
+
+// NamedPartitions is partitions of a topic that exists.
+type NamedPartitions struct {
+	Topic      string
+	ID         kafka.TopicID
+	Partitions []int32
+}
+
 // Listed is one group of ListGroups.
 type Listed struct {
 	Group        string
@@ -251,6 +320,15 @@ func (*FetchReply) reply()         {}
 func (*DescribeReply) reply()      {}
 func (*DeleteReply) reply()        {}
 func (*DeleteOffsetsReply) reply() {}
+
+func (*ConsumerHeartbeatReply) reply() {}
+func (*ConsumerDescribeReply) reply()  {}
+
+// Fail implements [Command].
+func (*ConsumerHeartbeat) Fail(code kafka.Error) Reply { return &ConsumerHeartbeatReply{Code: code} }
+
+// Fail implements [Command].
+func (*ConsumerDescribe) Fail(code kafka.Error) Reply { return &ConsumerDescribeReply{Code: code} }
 
 // Fail implements [Command].
 func (c *Join) Fail(code kafka.Error) Reply {

@@ -13,6 +13,9 @@ const (
 	MemberExpired // its session has ended
 	Converted     // a group of another type that had no members becomes a classic one
 	JoinRefused   // a member of the classic protocol wants to join a group of another type
+	Upgraded      // a classic group with members becomes a consumer group
+	Downgraded    // a consumer group in which only members of the classic protocol are left becomes a classic one
+	RegexRefused  // the topics that regular expressions match could not be written
 	MemberSilent  // it did not join again, or ask for its assignment, in time
 )
 
@@ -20,7 +23,7 @@ const (
 type Event struct {
 	Kind       EventKind
 	Group      string
-	Generation int32  // the present one
+	Generation int32  // the present one, or epoch
 	Members    int    // in the group now
 	Member     string // of the events of one member
 	Reason     string // what the client said; mostly empty
@@ -34,7 +37,9 @@ func (m *Machine) TakeEvents() []Event {
 }
 
 func (m *Machine) note(kind EventKind, g *group, memberID, reason string) {
-	m.events = append(m.events, Event{
-		Kind: kind, Group: g.id, Generation: g.generation, Members: len(g.members), Member: memberID, Reason: reason,
-	})
+	e := Event{Kind: kind, Group: g.id, Generation: g.generation, Members: len(g.members), Member: memberID, Reason: reason}
+	if g.consumer != nil {
+		e.Generation, e.Members = g.consumer.epoch, len(g.consumer.members)
+	}
+	m.events = append(m.events, e)
 }

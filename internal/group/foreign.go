@@ -3,7 +3,6 @@ package group
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 )
@@ -11,7 +10,7 @@ import (
 // Type is the protocol that a group uses.
 type Type uint8
 
-// The types of groups. Of those that are not Classic only what Kafka wrote is known: nobody can be their member here.
+// The types of groups. Of Share and Streams groups only what Kafka wrote is known: nobody can be their member here.
 const (
 	Classic Type = iota
 	Consumer
@@ -24,13 +23,12 @@ var typeNames = [...]string{"classic", "consumer", "share", "streams"}
 // String returns Kafka's name of the type.
 func (t Type) String() string { return typeNames[t] }
 
-// foreign is what the log says of a group of another protocol than the classic one.
+// foreign is what the log says of a group of a protocol that is not served here.
 type foreign struct {
 	kind    Type
 	epoch   int32 // of the group
 	target  int32 // of the assignment that its members are to have
 	members map[string]*foreignMember
-	regexes map[string][]string // the topics that a regular expression stands for
 }
 
 // foreignMember is a member that a group of another protocol had when the log was written.
@@ -70,11 +68,6 @@ func (f *foreign) reads(topic string) bool {
 			return true
 		}
 	}
-	for _, regex := range slices.Sorted(maps.Keys(f.regexes)) {
-		if slices.Contains(f.regexes[regex], topic) {
-			return true
-		}
-	}
 	return false
 }
 
@@ -89,8 +82,9 @@ func (m *Machine) applyForeign(r *ForeignRecord) {
 	}
 	if g = m.groupFor(r.Group); g.foreign == nil || g.foreign.kind != r.Type {
 		g.adopt(&Generation{SinceMs: -1})
+		g.leaveConsumerProtocol()
 		g.durable = false
-		g.foreign = &foreign{kind: r.Type, members: map[string]*foreignMember{}, regexes: map[string][]string{}}
+		g.foreign = &foreign{kind: r.Type, members: map[string]*foreignMember{}}
 	}
 	f := g.foreign
 	switch r.Part {
@@ -98,8 +92,6 @@ func (m *Machine) applyForeign(r *ForeignRecord) {
 		f.epoch = r.Epoch
 	case TargetPart:
 		f.target = r.Epoch
-	case RegexPart:
-		f.regexes[r.Name] = r.Topics
 	case MemberPart:
 		f.member(r.Name).topics = r.Topics
 	case CurrentPart:
@@ -122,56 +114,16 @@ func (m *Machine) removeForeign(g *group, r *ForeignRecord) {
 		m.forgetIfNothing(g)
 	case MemberPart:
 		delete(g.foreign.members, r.Name)
-	case RegexPart:
-		delete(g.foreign.regexes, r.Name)
 	}
 }
 
-// tombstones removes all that the log has of an empty group but its offsets, in Kafka's order: the group itself comes last, or
-// just before the topology.
+// tombstones removes all that the log has of an empty streams group but its offsets, in Kafka's order.
 func (f *foreign) tombstones(group string) []Record {
 	var gone []Record
-	for _, regex := range slices.Sorted(maps.Keys(f.regexes)) {
-		gone = append(gone, &ForeignRecord{Group: group, Type: f.kind, Part: RegexPart, Name: regex, Gone: true})
-	}
-	parts := []Part{TargetPart, PartitionsPart, WholePart}
-	if f.kind == Streams {
-		parts = []Part{TargetPart, WholePart, TopologyPart}
-	}
-	for _, part := range parts {
+	for _, part := range []Part{TargetPart, WholePart, TopologyPart} {
 		gone = append(gone, &ForeignRecord{Group: group, Type: f.kind, Part: part, Gone: true})
 	}
 	return gone
-}
-
-// foreignOver ends the sessions of a consumer group's members, as Kafka does when it has not heard of them. Everything that the
-// log has of them is removed; the group stays, without members.
-func (m *Machine) foreignOver(g *group, e *Effects) {
-	f := g.foreign
-	if f == nil || f.empty() {
-		return
-	}
-	record := func(part Part, name string, epoch int32) {
-		e.Records = append(e.Records, &ForeignRecord{Group: g.id, Type: f.kind, Part: part, Name: name, Epoch: epoch, Gone: epoch == 0})
-	}
-	for _, id := range slices.Sorted(maps.Keys(f.members)) {
-		record(CurrentPart, id, 0)
-		record(TargetMemberPart, id, 0)
-		record(MemberPart, id, 0)
-		m.note(MemberExpired, g, id, "")
-	}
-	for _, regex := range slices.Sorted(maps.Keys(f.regexes)) {
-		record(RegexPart, regex, 0)
-	}
-	e.Separable = true
-	record(WholePart, "", f.epoch+1)
-	record(TargetPart, "", f.epoch+1)
-	e.settle = func(now time.Time, refused kafka.Error) Effects {
-		if refused != kafka.None {
-			m.timers.start(newTimer(foreignTimer, g, ""), now.Add(m.cfg.ConsumerSessionTimeout))
-		}
-		return Effects{}
-	}
 }
 
 // whyNotClassic tells why a member of the classic protocol cannot join; empty when it can: a group without members becomes a
@@ -198,8 +150,10 @@ func (f *foreign) checkCommit(c *Commit) kafka.Error {
 	switch {
 	case member == nil:
 		return kafka.UnknownMemberId
+	case member.epoch != c.Generation && c.WithoutEpochs:
+		return kafka.UnsupportedVersion
 	case member.epoch != c.Generation:
-		return c.StaleEpoch
+		return kafka.StaleMemberEpoch
 	}
 	return kafka.None
 }

@@ -12,7 +12,7 @@ import (
 
 var (
 	typesByName = map[string]Type{"consumer": Consumer, "share": Share, "streams": Streams}
-	partNames   = [...]string{"whole", "partitions", "target", "member", "target-member", "current", "regex", "topology"}
+	partNames   = [...]string{"whole", "target", "member", "current", "topology"}
 )
 
 // foreign is a record that Kafka has written of a group of another type.
@@ -37,16 +37,12 @@ func (s *scenario) printForeign(r *ForeignRecord) {
 	if read := must(Decode(key, value)); !reflect.DeepEqual(read, r.decodable()) {
 		s.t.Fatalf("%s of group %s: key %x value %x is read as %+v", what, r.Group, key, value, read)
 	}
-	if r.Gone {
-		s.printf("write %s: forget %s", r.Group, what)
-		return
-	}
-	s.printf("write %s: %s epoch %d", r.Group, what, r.Epoch)
+	s.printf("write %s: forget %s", r.Group, what)
 }
 
 // decodable is what Decode makes of a tombstone.
 func (r *ForeignRecord) decodable() Record {
-	if r.Part == PartitionsPart || r.Part == TopologyPart || r.Part == TargetMemberPart {
+	if r.Part == TopologyPart {
 		return nil
 	}
 	return r
@@ -80,18 +76,6 @@ func TestGroupsOfOtherTypesAreRead(t *testing.T) {
 		key, value string
 		want       ForeignRecord
 	}{
-		{"0003 0001 67", "0000 00000002 01 00 08 8b52bee16e24d57d", ForeignRecord{Part: WholePart, Epoch: 2}},
-		{"0003 0001 67", "0000 00000003 00", ForeignRecord{Part: WholePart, Epoch: 3}},
-		{
-			"0005 0001 67 0001 6d", "0000 00 00 04726177 0b2f3132372e302e302e31 02 0274 01 000493e0 00 01 00 01 00",
-			ForeignRecord{Part: MemberPart, Name: "m", Topics: []string{"t"}},
-		},
-		{"0006 0001 67", "0000 00000002 01 00 08 000001a22ac70348", ForeignRecord{Part: TargetPart, Epoch: 2}},
-		{
-			"0008 0001 67 0001 6d",
-			"0000 00000002 00000000 00 02 f6b53f5d81084551b0a8f2baff3ba3bd 03 00000000 00000001 01 00 09 03 00000002 00000002 01 00",
-			ForeignRecord{Part: CurrentPart, Name: "m", Epoch: 2, Settled: true},
-		},
 		{"000b 0001 67", "0000 00000002 8b52bee16e24d57d 00", ForeignRecord{Type: Share, Part: WholePart, Epoch: 2}},
 		{
 			"000a 0001 67 0001 6d", "0000 00 04726177 0b2f3132372e302e302e31 02 0274 00",
@@ -111,9 +95,7 @@ func TestGroupsOfOtherTypesAreRead(t *testing.T) {
 			ForeignRecord{Type: Streams, Part: CurrentPart, Name: "m", Epoch: 1, Settled: true},
 		},
 	} {
-		if c.want.Group = "g"; c.want.Type == Classic {
-			c.want.Type = Consumer
-		}
+		c.want.Group = "g"
 		got, err := Decode(unhex(t, c.key), unhex(t, c.value))
 		if err != nil || !reflect.DeepEqual(got, &c.want) {
 			t.Errorf("key %s value %s: %+v %v, want %+v", c.key, c.value, got, err, c.want)
@@ -122,20 +104,13 @@ func TestGroupsOfOtherTypesAreRead(t *testing.T) {
 			t.Errorf("key %s without a value: %+v %v", c.key, got, err)
 		}
 	}
-	if r, err := Decode(unhex(t, "0003 0001 67"), unhex(t, "7fff 00")); err != nil || r.(*ForeignRecord).Group != "g" {
-		t.Errorf("a consumer group of a later Kafka: %+v %v", r, err)
-	}
-	if r, err := Decode(unhex(t, "0003 0001 67"), unhex(t, "0000 00")); err == nil {
-		t.Errorf("half a value was read as %+v", r)
-	}
 }
 
 // TestWhyAMemberCannotJoin is what the operator is told: the client sees only the code.
 func TestWhyAMemberCannotJoin(t *testing.T) {
 	for kind, want := range map[Type]string{
-		Share:    "it is a share group; members of the classic protocol need a group of another name",
-		Consumer: "it is a consumer group and has members; it can become a classic group when they have left or their sessions have ended",
-		Streams:  "it is a streams group and has members; it can become a classic group when they have left or their sessions have ended",
+		Share:   "it is a share group; members of the classic protocol need a group of another name",
+		Streams: "it is a streams group and has members; it can become a classic group when they have left or their sessions have ended",
 	} {
 		m := New(testConfig(), func([]byte) {})
 		m.Apply(&ForeignRecord{Group: "g", Type: kind, Part: MemberPart, Name: "m"})

@@ -128,7 +128,7 @@ func (h *history) command() {
 	case 0, 1, 2:
 		cmd = &Join{
 			MemberID: member, InstanceID: instance, ClientID: "c", ClientHost: "/1", SessionTimeoutMs: 6000, RebalanceTimeoutMs: 10_000,
-			ProtocolType: "consumer", Protocols: []Protocol{{Name: pick(h, "range", "range", "sticky"), Metadata: subscription("t1")}},
+			ProtocolType: "consumer", Protocols: []Protocol{{Name: pick(h, "range", "range", "sticky"), Metadata: subscription("", "t1")}},
 			MemberIDRequired: h.rand.IntN(2) == 0, CanSkipAssignment: h.rand.IntN(2) == 0,
 		}
 	case 3, 4, 5:

@@ -11,7 +11,12 @@ import (
 // made a classic one in the same batch: no reader of the log sees a group of two types.
 func (m *Machine) joinGroup(now time.Time, ticket Ticket, groupID string, g *group, c *Join) Effects {
 	var before []Record
-	if g != nil && g.foreign != nil {
+	switch {
+	case g != nil && g.consumer != nil && len(g.consumer.members) > 0:
+		return m.joinConsumers(now, ticket, g, c)
+	case g != nil && g.consumer != nil:
+		before = g.consumer.tombstones(groupID)
+	case g != nil && g.foreign != nil:
 		if why := g.foreign.whyNotClassic(); why != "" {
 			m.note(JoinRefused, g, c.MemberID, why)
 			return reply(ticket, &JoinReply{Code: kafka.InconsistentGroupProtocol, Generation: -1})

@@ -1,5 +1,5 @@
-// Package group decides everything about consumer groups of the classic protocol and about committed offsets: who is in a
-// group, which generation it is in, who leads, what is stored. It is a pure machine: time, chance and order are arguments.
+// Package group decides everything about consumer groups, of the classic protocol and of the new one (KIP-848), and about committed
+// offsets: who is in a group, which generation or epoch it is at, who leads or is assigned what, what is stored. It is a pure machine: time, chance and order are arguments.
 //
 // The caller does, for every command: Handle; append the records of its effects; when they are appended, Apply each and then
 // Settle; when they were refused, Settle with the code and nothing applied. Between Handle and Settle no other command may
@@ -50,12 +50,14 @@ type Config struct {
 	MembersMax            int           // group.max.size
 	OffsetMetadataMax     int           // offset.metadata.max.bytes
 	OffsetsRetention      time.Duration // offsets.retention.minutes
-	// ConsumerSessionTimeout is how long the members that a consumer group had when it was loaded count: nobody can be heard
-	// of that is one (group.consumer.session.timeout.ms).
-	ConsumerSessionTimeout time.Duration
 	// NewMemberJoinTimeout ends a JoinGroup of a new member that is parked for longer: its client has long given up. Kafka
 	// has 5 minutes and no setting.
 	NewMemberJoinTimeout time.Duration
+
+	ConsumersMax int             // group.consumer.max.size
+	Assignors    []string        // group.consumer.assignors: names of package assign, the first is the default
+	RegexRefresh time.Duration   // group.consumer.regex.refresh.interval.ms
+	Migration    MigrationPolicy // group.consumer.migration.policy
 }
 
 // Sent is an answer to a request.
@@ -72,6 +74,8 @@ type Effects struct {
 	// Replies may leave at once where Records is empty; else when the records are applied. The caller holds back those that
 	// show durable state until what they show is committed.
 	Replies []Sent
+	// Aside is to be done by the caller, at its leisure.
+	Aside []Aside
 
 	settle func(now time.Time, refused kafka.Error) Effects
 }
@@ -85,14 +89,20 @@ type Machine struct {
 	open   map[kafka.ProducerID]map[openKey]stored // offsets of transactions that have not ended
 	seq    uint64                                  // counts applied offset records: the order of the log
 
+	cluster     Cluster
+	learned     uint64            // counts changes of topics
+	newTopicsAt int64             // the version of the metadata in which a topic was created last
+	hashes      map[string]uint64 // of topics, by name: see topicHash
+
 	events []Event // that nobody has taken yet
 }
 
-// New returns a machine that has read nothing. Apply the log's records, then call Loaded. The bytes that random fills make
+// New returns a machine that has read nothing. Apply the log's records, call Learn, then Loaded. The bytes that random fills make
 // member ids.
 func New(cfg Config, random func([]byte)) *Machine {
 	return &Machine{
 		cfg: cfg, random: random, groups: map[string]*group{}, open: map[kafka.ProducerID]map[openKey]stored{},
+		cluster: noCluster{}, learned: 1, hashes: map[string]uint64{},
 	}
 }
 
@@ -106,7 +116,11 @@ func (c *Config) Check(groupID string, cmd Command) Reply {
 		if session := millis(cmd.SessionTimeoutMs); session < c.SessionTimeoutMin || session > c.SessionTimeoutMax {
 			return cmd.Fail(kafka.InvalidSessionTimeout)
 		}
-	case *Sync, *Heartbeat, *Leave, *DeleteOffsets:
+	case *ConsumerHeartbeat:
+		if refused := c.checkConsumerHeartbeat(groupID, cmd); refused != nil {
+			return refused
+		}
+	case *Sync, *Heartbeat, *Leave, *DeleteOffsets, *ConsumerDescribe:
 		if groupID == "" {
 			return cmd.Fail(kafka.InvalidGroupId)
 		}
@@ -129,6 +143,10 @@ func (m *Machine) Handle(now time.Time, ticket Ticket, groupID string, cmd Comma
 		return reply(ticket, &HeartbeatReply{Code: m.heartbeat(now, g, cmd)})
 	case *Leave:
 		return m.leave(now, ticket, g, cmd)
+	case *ConsumerHeartbeat:
+		return m.consumerHeartbeat(now, ticket, groupID, g, cmd)
+	case *ConsumerDescribe:
+		return reply(ticket, m.describeConsumer(groupID, g))
 	case *Commit:
 		return m.commit(now, ticket, groupID, g, cmd)
 	case *Fetch:
@@ -172,8 +190,8 @@ func (m *Machine) Tick(now time.Time) (Effects, bool) {
 		m.joinsOver(now, t.group, &e)
 	case syncTimer:
 		m.syncsOver(now, t.group, &e)
-	case foreignTimer:
-		m.foreignOver(t.group, &e)
+	case consumerSessionTimer, rebalanceTimer, consumerJoinTimer, consumerSyncTimer:
+		m.consumerOver(now, t, &e)
 	}
 	return e, true
 }
@@ -186,8 +204,8 @@ func (m *Machine) Loaded(now time.Time) Effects {
 		for _, member := range g.members {
 			m.heard(now, member)
 		}
-		if f := g.foreign; f != nil && f.kind == Consumer && !f.empty() {
-			m.timers.start(newTimer(foreignTimer, g, ""), now.Add(m.cfg.ConsumerSessionTimeout))
+		if g.consumer != nil {
+			m.consumerLoaded(now, g)
 		}
 		if len(g.members) > m.cfg.MembersMax {
 			m.prepareRebalance(now, g, &e) // the limit was lowered
@@ -202,8 +220,11 @@ func (m *Machine) List() []Listed {
 	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
 		g := m.groups[id]
 		listed := Listed{Group: id, ProtocolType: g.protocolType, State: g.state}
-		if f := g.foreign; f != nil {
-			listed.Type, listed.ProtocolType, listed.State = f.kind, f.kind.String(), f.state()
+		switch {
+		case g.consumer != nil:
+			listed.Type, listed.ProtocolType, listed.State = Consumer, "consumer", g.consumer.state()
+		case g.foreign != nil:
+			listed.Type, listed.ProtocolType, listed.State = g.foreign.kind, g.foreign.kind.String(), g.foreign.state()
 		}
 		list = append(list, listed)
 	}
@@ -214,7 +235,7 @@ func (m *Machine) List() []Listed {
 func (m *Machine) Groups() int { return len(m.groups) }
 
 func (m *Machine) describe(g *group) *DescribeReply {
-	if g == nil || g.foreign != nil {
+	if g == nil || g.foreign != nil || g.consumer != nil {
 		return &DescribeReply{State: Dead, NotClassic: g != nil}
 	}
 	r := &DescribeReply{Found: true, State: g.state, ProtocolType: g.protocolType}

@@ -33,8 +33,10 @@ type member struct {
 // group is one consumer group: its generation, its members, and what it has committed.
 type group struct {
 	id      string
-	durable bool     // the log has a GroupRecord of it
-	foreign *foreign // it is of another protocol; nil: classic, or there only through its offsets
+	durable bool // the log has a GroupRecord of it
+	// What it is in another protocol; both nil: it is classic, or there only through its offsets.
+	consumer *consumerGroup
+	foreign  *foreign
 
 	state    State
 	previous State
@@ -299,8 +301,10 @@ func (m *member) metadata(protocol *string) []byte {
 }
 
 // matches tells whether the member said the same before.
-func (m *member) matches(protocols []Protocol) bool {
-	return slices.EqualFunc(m.protocols, protocols, func(a, b Protocol) bool {
+func (m *member) matches(protocols []Protocol) bool { return equalProtocols(m.protocols, protocols) }
+
+func equalProtocols(x, y []Protocol) bool {
+	return slices.EqualFunc(x, y, func(a, b Protocol) bool {
 		return a.Name == b.Name && bytes.Equal(a.Metadata, b.Metadata)
 	})
 }
@@ -334,7 +338,10 @@ func (g *group) subscribe() {
 
 // reads tells whether a member reads the topic, or may do so.
 func (g *group) reads(topic string) bool {
-	if g.foreign != nil {
+	switch {
+	case g.consumer != nil:
+		return g.consumer.readsTopic(topic)
+	case g.foreign != nil:
 		return g.foreign.reads(topic)
 	}
 	if g.subscribed == nil {

@@ -63,6 +63,8 @@ func (m *Machine) commit(now time.Time, ticket Ticket, groupID string, g *group,
 // while the group has no members.
 func (m *Machine) checkCommit(g *group, c *Commit) kafka.Error {
 	switch {
+	case g != nil && g.consumer != nil:
+		return g.consumer.checkCommit(c)
 	case g != nil && g.foreign != nil:
 		return g.foreign.checkCommit(c)
 	case g == nil && c.Generation >= 0:
@@ -97,10 +99,15 @@ func javaLength(s string) int {
 
 // fetch is OffsetFetch.
 func (m *Machine) fetch(g *group, c *Fetch) *FetchReply {
-	if g != nil && g.foreign != nil {
-		if code := g.foreign.checkFetch(c.Member); code != kafka.None {
-			return &FetchReply{Code: code}
-		}
+	code := kafka.None
+	switch {
+	case g != nil && g.consumer != nil:
+		code = g.consumer.checkFetch(c.Member)
+	case g != nil && g.foreign != nil:
+		code = g.foreign.checkFetch(c.Member)
+	}
+	if code != kafka.None {
+		return &FetchReply{Code: code}
 	}
 	if c.Topics == nil {
 		return m.fetchAll(g, c.RequireStable)
@@ -159,7 +166,7 @@ func (m *Machine) deleteOffsets(ticket Ticket, g *group, c *DeleteOffsets) Effec
 	switch {
 	case g == nil || g.foreign != nil && g.foreign.kind == Share:
 		return reply(ticket, c.Fail(kafka.GroupIdNotFound))
-	case g.state != Empty && !g.usesConsumerProtocol():
+	case g.consumer == nil && g.state != Empty && !g.usesConsumerProtocol():
 		return reply(ticket, c.Fail(kafka.NonEmptyGroup))
 	}
 	answer, e := &DeleteOffsetsReply{}, Effects{Separable: true}
@@ -184,6 +191,10 @@ func (m *Machine) deleteGroup(ticket Ticket, g *group) Effects {
 	switch {
 	case g == nil:
 		return reply(ticket, &DeleteReply{Code: kafka.GroupIdNotFound})
+	case g.consumer != nil:
+		if len(g.consumer.members) > 0 {
+			return reply(ticket, &DeleteReply{Code: kafka.NonEmptyGroup})
+		}
 	case g.foreign != nil:
 		if code, why := g.foreign.deletion(); code != kafka.None {
 			return reply(ticket, &DeleteReply{Code: code, Reason: why})
@@ -229,7 +240,10 @@ func (g *group) stored() []kafka.TopicPartition {
 
 // tombstones removes a group without members from the log, but not its offsets.
 func (g *group) tombstones() []Record {
-	if g.foreign != nil {
+	switch {
+	case g.consumer != nil:
+		return g.consumer.tombstones(g.id)
+	case g.foreign != nil:
 		return g.foreign.tombstones(g.id)
 	}
 	return []Record{&GroupRecord{Group: g.id}}
@@ -284,6 +298,8 @@ func (m *Machine) Expire(now time.Time) Effects {
 // may expire: those of groups without members, and those in topics that the members of a stable group do not read.
 func (g *group) expirySince() (sinceMs int64, may bool) {
 	switch {
+	case g.consumer != nil:
+		return -1, true
 	case g.foreign != nil:
 		return -1, g.foreign.kind != Share // they commit nothing
 	case g.protocolType == "":
@@ -298,7 +314,10 @@ func (g *group) expirySince() (sinceMs int64, may bool) {
 
 // empty tells whether nobody is in the group, or about to join it.
 func (g *group) empty() bool {
-	if g.foreign != nil {
+	switch {
+	case g.consumer != nil:
+		return len(g.consumer.members) == 0
+	case g.foreign != nil:
 		return g.foreign.empty()
 	}
 	return g.state == Empty && len(g.pending) == 0

@@ -122,6 +122,9 @@ func (m *Machine) becomeEmpty(g *group, now time.Time, e *Effects) {
 
 // syncGroup is SyncGroup: the leader brings the assignment, the others wait for it.
 func (m *Machine) syncGroup(now time.Time, ticket Ticket, g *group, c *Sync) Effects {
+	if g != nil && g.consumer != nil {
+		return reply(ticket, m.syncConsumer(now, g, c))
+	}
 	if code := g.checkSync(c); code != kafka.None {
 		return reply(ticket, c.Fail(code))
 	}
@@ -227,8 +230,11 @@ func (m *Machine) syncsOver(now time.Time, g *group, e *Effects) {
 }
 
 func (m *Machine) heartbeat(now time.Time, g *group, c *Heartbeat) kafka.Error {
-	if g == nil {
+	switch {
+	case g == nil:
 		return kafka.UnknownMemberId
+	case g.consumer != nil:
+		return m.heartbeatConsumer(now, g, c)
 	}
 	if code := g.validate(c.MemberID, c.InstanceID); code != kafka.None {
 		return code
@@ -296,6 +302,9 @@ func (m *Machine) afterLoss(now time.Time, g *group, e *Effects) {
 
 // leave is LeaveGroup.
 func (m *Machine) leave(now time.Time, ticket Ticket, g *group, c *Leave) Effects {
+	if g != nil && g.consumer != nil {
+		return m.leaveConsumers(now, ticket, g, c)
+	}
 	answer := &LeaveReply{Members: make([]Left, len(c.Members))}
 	e, gone := Effects{}, false
 	for i, l := range c.Members {

@@ -2,9 +2,8 @@ package group
 
 import "github.com/raftsman/raftsman/internal/kafka"
 
-// Record is one record of __consumer_offsets that the machine reads: an [OffsetRecord], a [GroupRecord] or a [ForeignRecord].
-// Of the
-// last kind it writes what removes members and groups.
+// Record is one record of __consumer_offsets that the machine reads: an [OffsetRecord], a [GroupRecord], a [ConsumerRecord] or a
+// [ForeignRecord]. Of the last kind it writes only what removes groups.
 type Record interface{ record() }
 
 // OffsetRecord says which offset a group has committed in a partition; a nil Value removes it.
@@ -53,32 +52,29 @@ type Member struct {
 	Assignment         []byte
 }
 
-// ForeignRecord says one thing of a group of another type than the classic one.
+// ForeignRecord says one thing of a group of a type that is not served here.
 type ForeignRecord struct {
 	Group   string
 	Type    Type
 	Part    Part
-	Name    string   // the member, or the regular expression
+	Name    string   // the member
 	Epoch   int32    // of the group, its assignment or the member, as the Part says
 	Settled bool     // CurrentPart: the member has what its epoch gives it
-	Topics  []string // MemberPart, RegexPart: what is read
+	Topics  []string // MemberPart: what is read
 	Gone    bool     // it is so no more: the value is null
 }
 
-// Part is what of a group a ForeignRecord tells. But for the epochs of a consumer group only tombstones are written, and what else
-// Kafka writes of such groups stays in the log as it is.
+// Part is what of a group a ForeignRecord tells. Only tombstones are written, and what else Kafka writes of such groups stays in
+// the log as it is.
 type Part uint8
 
 // The parts of groups of other types.
 const (
-	WholePart      Part = iota // the group and its epoch
-	PartitionsPart             // what an older Kafka noted of the topics; a tombstone only
-	TargetPart                 // the epoch of the assignment that the members are to have
+	WholePart  Part = iota // the group and its epoch
+	TargetPart             // the epoch of the assignment that the members are to have
 	MemberPart
-	TargetMemberPart // what a member is to have; a tombstone only
-	CurrentPart      // which epoch a member has come to
-	RegexPart        // what a regular expression stands for
-	TopologyPart     // of a streams group; a tombstone only
+	CurrentPart  // which epoch a member has come to
+	TopologyPart // of a streams group; a tombstone only
 )
 
 func (*OffsetRecord) record()  {}

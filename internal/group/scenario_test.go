@@ -26,15 +26,19 @@ var update = flag.Bool("update", false, "rewrite what the scenarios expect")
 // Every request has a name, by which its reply is found. Member ids read name#n: the client's or instance's name and the
 // number of the id. A command is
 //
-//	config key=value ...                         session-min, session-max, delay, max, metadata, retention
-//	join NAME [id=] [instance=] [type=] [protocols=range:said,other:said] [topics=t,u] [session=] [rebalance=] [v=4]
-//	sync NAME id= gen= [instance=] [type=] [protocol=] [assign=a#1:x,b#2:y]
+//	config key=value ...                         session-min, session-max, delay, max, metadata, retention; of consumer groups
+//	                                             session, beat, interval, consumers-max, migration
+//	join NAME [id=] [instance=] [type=] [protocols=range:said,other:said] [topics=t,u] [owned=t.0.1] [session=] [rebalance=] [v=4]
+//	sync NAME id= gen= [instance=] [type=] [protocol=] [assign=a#1:x,b#2:@t.0.1+u.0]
 //	beat NAME id= gen= [instance=]
 //	leave NAME a#1 instance=i a#1/i ...
 //	commit NAME [id=] [gen=] [instance=] [retention=] [epoch=] [meta=] [v=9] t-0=5 u-1=7 ...
 //	fetch NAME [stable] [as=MEMBER:EPOCH] [t-0 ...]                without partitions: all
 //	describe NAME | list | delete NAME | delete-offsets NAME t-0 ...
-//	kafka consumer|share|streams PART [NAME] [epoch=] [topics=] [unsettled] [gone]      it is on the log
+//	hb NAME [id=] [epoch=] [instance=] [topics=t,u] [regex=] [rebalance=] [assignor=] [rack=] [has=t:0:1,u:0|has=] [v=1]
+//	consumers NAME                               ConsumerGroupDescribe
+//	topics t=3 u=0 ...                           topics as they are from now on; without partitions: deleted
+//	kafka consumer|share|streams PART [name=] [epoch=] [topics=] [unsettled] [strange] [gone]      it is on the log
 //	open PRODUCER t-0=5 | end PRODUCER commit|abort
 //	tick 3s                                      time passes, timers fire
 //	expire | topics-deleted t ...
@@ -87,6 +91,8 @@ func runScenario(t *testing.T, file string) {
 	}
 }
 
+func always() bool { return true }
+
 type scenario struct {
 	t       *testing.T
 	cfg     Config
@@ -98,6 +104,7 @@ type scenario struct {
 	refuse  kafka.Error
 	out     strings.Builder
 	last    map[string]string // the state last printed of each group
+	cluster *testCluster
 }
 
 var scenarioStart = time.UnixMilli(1_000_000)
@@ -105,13 +112,16 @@ var scenarioStart = time.UnixMilli(1_000_000)
 func testConfig() Config {
 	return Config{
 		SessionTimeoutMin: 6 * time.Second, SessionTimeoutMax: 30 * time.Minute, MembersMax: 1000, OffsetMetadataMax: 4096,
-		OffsetsRetention: 7 * 24 * time.Hour, NewMemberJoinTimeout: 5 * time.Minute, ConsumerSessionTimeout: 45 * time.Second,
+		OffsetsRetention: 7 * 24 * time.Hour, NewMemberJoinTimeout: 5 * time.Minute, ConsumersMax: 1000,
+		Assignors: []string{"uniform", "range"}, RegexRefresh: 10 * time.Minute, Migration: MigrationPolicy{Upgrade: true, Downgrade: true},
 	}
 }
 
 func newScenario(t *testing.T) *scenario {
 	s := &scenario{t: t, cfg: testConfig(), now: scenarioStart, names: map[Ticket]string{}, last: map[string]string{}}
+	s.cluster = newTestCluster()
 	s.machine = New(s.cfg, s.random)
+	s.machine.Learn(s.cluster, nil, false)
 	return s
 }
 
@@ -227,8 +237,10 @@ func (s *scenario) run(text string) {
 			producer := kafka.ProducerID(s.number(l.name))
 			s.replay(func(m *Machine) { m.ApplyOpen(producer, r) })
 		}
+	case "topics":
+		s.topics(l)
 	case "kafka":
-		r := s.foreign(l)
+		r := s.kafkaRecord(l)
 		s.replay(func(m *Machine) { m.Apply(r) })
 	case "end":
 		producer, commit := kafka.ProducerID(s.number(l.name)), l.rest[0] == "commit"
@@ -253,6 +265,16 @@ func (s *scenario) configure(l line) {
 			s.cfg.OffsetsRetention = s.duration(value)
 		case "max":
 			s.cfg.MembersMax = int(s.number(value))
+		case "session":
+			s.cluster.settings.SessionTimeout = s.duration(value)
+		case "beat":
+			s.cluster.settings.HeartbeatInterval = s.duration(value)
+		case "interval":
+			s.cluster.settings.AssignmentInterval = s.duration(value)
+		case "consumers-max":
+			s.cfg.ConsumersMax = int(s.number(value))
+		case "migration":
+			s.cfg.Migration = MigrationPolicy{Upgrade: strings.Contains(value, "up"), Downgrade: strings.Contains(value, "down")}
 		case "metadata":
 			s.cfg.OffsetMetadataMax = int(s.number(value))
 		default:
@@ -302,6 +324,9 @@ func (s *scenario) do(e Effects) {
 	for _, sent := range e.Replies {
 		s.reply(sent)
 	}
+	for _, aside := range e.Aside {
+		s.do(s.machine.Finish(s.now, aside.Group, aside.Work(always)))
+	}
 	if len(e.Records) > 0 {
 		s.do(s.machine.Settle(s.now, e, refused))
 	}
@@ -313,6 +338,7 @@ func (s *scenario) reload() {
 	for _, change := range s.log {
 		change(s.machine)
 	}
+	s.machine.Learn(s.cluster, nil, false)
 	s.do(s.machine.Loaded(s.now))
 }
 
@@ -327,7 +353,7 @@ func (s *scenario) command(l line) Command {
 		}
 		for _, a := range split(l.option("assign", "")) {
 			id, given, _ := strings.Cut(a, ":")
-			c.Assignments = append(c.Assignments, Assignment{MemberID: id, Bytes: []byte(given)})
+			c.Assignments = append(c.Assignments, Assignment{MemberID: id, Bytes: consumerGiven(given)})
 		}
 		return c
 	case "beat":
@@ -351,6 +377,10 @@ func (s *scenario) command(l line) Command {
 		stable := slices.Contains(l.rest, "stable")
 		partitions := slices.DeleteFunc(l.rest, func(f string) bool { return f == "stable" })
 		return &Fetch{Member: s.fetchMember(l), Topics: s.partitions(partitions), RequireStable: stable}
+	case "hb":
+		return s.beat(l)
+	case "consumers":
+		return &ConsumerDescribe{}
 	case "describe":
 		return &Describe{}
 	case "delete":
@@ -383,19 +413,24 @@ func (s *scenario) join(l line) *Join {
 		}
 	}
 	if topics, ok := l.options["topics"]; ok {
-		c.Protocols = []Protocol{{Name: "range", Metadata: subscription(split(topics)...)}}
+		c.Protocols = []Protocol{{Name: "range", Metadata: subscription(l.option("owned", ""), split(topics)...)}}
 	}
 	return c
 }
 
-// subscription is a consumer's metadata, version 1.
-func subscription(topics ...string) []byte {
+// subscription is a consumer's metadata, version 1. owned is written t.0.1+u.0.
+func subscription(owned string, topics ...string) []byte {
 	b := []byte{0, 1}
 	b = binary.BigEndian.AppendUint32(b, uint32(len(topics)))
 	for _, t := range topics {
 		b = append(binary.BigEndian.AppendUint16(b, uint16(len(t))), t...)
 	}
-	return append(b, 0, 0, 0, 0, 0, 0, 0, 0)
+	b = append(b, 0xff, 0xff, 0xff, 0xff)
+	if owned == "" {
+		return append(b, 0, 0, 0, 0)
+	}
+	given := consumerGiven("@" + owned)
+	return append(b, given[2:len(given)-4]...)
 }
 
 func (s *scenario) partition(text string) kafka.TopicPartition {
@@ -433,17 +468,17 @@ func (s *scenario) offsets(list []string) []*OffsetRecord {
 func (s *scenario) commit(l line) *Commit {
 	c := &Commit{
 		Generation: int32(s.number(l.option("gen", "-1"))), MemberID: l.option("id", ""), InstanceID: l.pointer("instance"),
-		UnknownGroup: kafka.GroupIdNotFound, StaleEpoch: kafka.StaleMemberEpoch, RetentionMs: -1,
+		UnknownGroup: kafka.GroupIdNotFound, RetentionMs: -1,
 	}
 	if s.number(l.option("v", "9")) < 9 {
-		c.UnknownGroup, c.StaleEpoch = kafka.IllegalGeneration, kafka.UnsupportedVersion
+		c.UnknownGroup, c.WithoutEpochs = kafka.IllegalGeneration, true
 	}
 	if retention, ok := l.options["retention"]; ok {
 		c.RetentionMs = s.duration(retention).Milliseconds()
 	}
 	for _, r := range s.offsets(l.rest) {
 		if n := len(c.Topics); n == 0 || c.Topics[n-1].Topic != r.Topic {
-			c.Topics = append(c.Topics, CommitTopic{Topic: r.Topic})
+			c.Topics = append(c.Topics, CommitTopic{Topic: r.Topic, ID: s.cluster.ids[r.Topic]})
 		}
 		last := &c.Topics[len(c.Topics)-1]
 		last.Partitions = append(last.Partitions, CommitPartition{
@@ -477,10 +512,12 @@ func (s *scenario) record(r Record) {
 			text(v.Leader), time.UnixMilli(v.SinceMs).Sub(scenarioStart))
 		for _, m := range v.Members {
 			s.printf("  member %s%s session=%dms rebalance=%dms said=%s given=%s", m.MemberID, static(m.InstanceID),
-				m.SessionTimeoutMs, m.RebalanceTimeoutMs, said(m.Subscription), m.Assignment)
+				m.SessionTimeoutMs, m.RebalanceTimeoutMs, said(m.Subscription), given(m.Assignment))
 		}
 	case *ForeignRecord:
 		s.printForeign(r)
+	case *ConsumerRecord:
+		s.printConsumer(r)
 	}
 }
 
@@ -540,7 +577,7 @@ func (s *scenario) reply(sent Sent) {
 			s.printf("reply %s: %v", name, r.Code)
 			return
 		}
-		s.printf("reply %s: synced %s/%s given=%s", name, text(r.ProtocolType), text(r.Protocol), r.Assignment)
+		s.printf("reply %s: synced %s/%s given=%s", name, text(r.ProtocolType), text(r.Protocol), given(r.Assignment))
 	case *HeartbeatReply:
 		s.printf("reply %s: %s", name, outcome(r.Code))
 	case *LeaveReply:
@@ -549,6 +586,10 @@ func (s *scenario) reply(sent Sent) {
 			line += fmt.Sprintf(" %s%s=%s", m.MemberID, static(m.InstanceID), outcome(m.Code))
 		}
 		s.printf("%s", line)
+	case *ConsumerHeartbeatReply:
+		s.printBeat(name, r)
+	case *ConsumerDescribeReply:
+		s.printConsumers(name, r)
 	case *CommitReply:
 		s.printf("reply %s: %s", name, codes(r.Code, r.Codes))
 	case *DeleteOffsetsReply:
@@ -576,7 +617,7 @@ func (s *scenario) reply(sent Sent) {
 		}
 		for _, m := range r.Members {
 			line += fmt.Sprintf(" %s%s(%s %s said=%s given=%s)", m.MemberID, static(m.InstanceID), m.ClientID, m.ClientHost,
-				said(m.Metadata), m.Assignment)
+				said(m.Metadata), given(m.Assignment))
 		}
 		s.printf("%s", line)
 	}
@@ -598,7 +639,11 @@ func (s *scenario) states() {
 		for _, m := range s.machine.groups[g.Group].members {
 			members = append(members, m.id)
 		}
-		present[g.Group] = strings.TrimRight(fmt.Sprintf("%v generation %d %s", g.State, s.machine.groups[g.Group].generation,
+		generation := s.machine.groups[g.Group].generation
+		if c := s.machine.groups[g.Group].consumer; c != nil {
+			generation, members = c.epoch, c.ids()
+		}
+		present[g.Group] = strings.TrimRight(fmt.Sprintf("%v generation %d %s", g.State, generation,
 			strings.Join(members, " ")), " ") + otherType(g.Type)
 		if present[g.Group] != s.last[g.Group] {
 			s.printf("now %s: %s", g.Group, present[g.Group])

@@ -11,8 +11,13 @@ type timerKind uint8
 const (
 	sessionTimer timerKind = iota // a member, or a member id handed out, was not heard of
 	joinTimer                     // the round of joins ends
-	foreignTimer                  // a consumer group's members were not heard of since it was loaded
 	syncTimer                     // members that have joined but not synced are removed
+
+	// Of members of consumer groups:
+	consumerSessionTimer // it was not heard of
+	rebalanceTimer       // it has not given back what it must
+	consumerJoinTimer    // in the classic protocol, it has not joined again
+	consumerSyncTimer    // in the classic protocol, it has not asked for what it was given
 )
 
 // timer is one deadline of a group or a member. It is moved far more often than it fires (every heartbeat), so putting it off
@@ -20,7 +25,7 @@ const (
 type timer struct {
 	kind   timerKind
 	group  *group
-	member string // sessionTimer only
+	member string // of timers of one member
 
 	due    time.Time // zero: cancelled
 	queued time.Time // its place in the queue

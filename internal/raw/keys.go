@@ -79,8 +79,8 @@ var Keys = []Key{
 	{kmsg.UnregisterBroker, 0, 0, ComesWithCluster},
 	{kmsg.DescribeTransactions, 0, 0, ComesWithTransactions},
 	{kmsg.ListTransactions, 0, 2, ComesWithTransactions},
-	{kmsg.ConsumerGroupHeartbeat, 0, 1, ComesWithAPI},
-	{kmsg.ConsumerGroupDescribe, 0, 1, ComesWithAPI},
+	{kmsg.ConsumerGroupHeartbeat, 0, 1, ""},
+	{kmsg.ConsumerGroupDescribe, 0, 1, ""},
 	{kmsg.GetTelemetrySubscriptions, 0, 0, ComesWithAPI},
 	{kmsg.PushTelemetry, 0, 0, ComesWithAPI},
 	{kmsg.ListConfigResources, 0, 1, ""},
@@ -121,4 +121,4 @@ func VersionsOf(key kmsg.Key) (versions []int16) {
 }
 
 // ServedFeatures are those whose requests are all there.
-var ServedFeatures = []string{"metadata.version", "kraft.version", "eligible.leader.replicas.version"}
+var ServedFeatures = []string{"metadata.version", "kraft.version", "eligible.leader.replicas.version", "group.version"}

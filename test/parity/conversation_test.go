@@ -208,6 +208,10 @@ func (w *world) learn(req kmsg.Request, resp kmsg.Response) {
 		if resp.MemberID != "" {
 			w.member[group] = resp.MemberID
 		}
+	case *kmsg.ConsumerGroupHeartbeatResponse:
+		if beat := req.(*kmsg.ConsumerGroupHeartbeatRequest); beat.MemberID == "" && resp.MemberID != nil && *resp.MemberID != "" {
+			w.words[*resp.MemberID] = "<a member of " + beat.Group + ">"
+		}
 	case *kmsg.InitProducerIDResponse:
 		if resp.ErrorCode == 0 {
 			w.producer = append(w.producer, resp.ProducerID)

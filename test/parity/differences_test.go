@@ -46,7 +46,6 @@ var differences = []*stays{
 
 // laterFeatures are Kafka's that are not finalised here, and when they come.
 var laterFeatures = map[string]string{
-	"group.version":       raw.ComesWithAPI,
 	"transaction.version": raw.ComesWithTransactions,
 	"share.version":       raw.ComesWithShare,
 	"streams.version":     raw.ComesWithStreams,

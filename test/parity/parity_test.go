@@ -68,6 +68,7 @@ func everything() *conversation {
 	c.groups()
 	c.recreated()
 	c.odd()
+	c.consumers()
 	c.nameApart()
 	return c
 }

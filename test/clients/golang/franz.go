@@ -56,9 +56,9 @@ func (f franz) consume(ctx context.Context, group, topic string, count int) erro
 		}
 		printAssigned(partitions)
 	}
-	cl, err := kgo.NewClient(
+	options := []kgo.Opt{
 		kgo.SeedBrokers(f.bootstrap...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(sessionTimeout(count)), kgo.HeartbeatInterval(500*time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(sessionTimeout(count)), kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, added map[string][]int32) {
 			for _, p := range added[topic] {
@@ -72,7 +72,11 @@ func (f franz) consume(ctx context.Context, group, topic string, count int) erro
 			}
 			report()
 		}),
-	)
+	}
+	if os.Getenv("GROUP_PROTOCOL") == "consumer" { // KIP-848
+		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	}
+	cl, err := kgo.NewClient(options...)
 	if err != nil {
 		return err
 	}
@@ -109,5 +113,6 @@ func (f franz) consume(ctx context.Context, group, topic string, count int) erro
 // rebalanced tells whether a commit was refused because the group went on without this member: whoever owns the partitions now
 // reads again what was not committed, and the client joins again by itself.
 func rebalanced(err error) bool {
-	return errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.UnknownMemberID)
+	return errors.Is(err, kerr.RebalanceInProgress) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.UnknownMemberID) ||
+		errors.Is(err, kerr.StaleMemberEpoch) || errors.Is(err, kerr.FencedMemberEpoch)
 }

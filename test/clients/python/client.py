@@ -12,6 +12,8 @@ import os
 import sys
 
 bootstrap = os.environ["BOOTSTRAP"]
+# Of groups: "consumer" is the protocol of KIP-848.
+group_protocol = os.environ.get("GROUP_PROTOCOL", "classic")
 
 
 def session_timeout(count):

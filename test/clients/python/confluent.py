@@ -2,7 +2,7 @@
 
 import signal
 
-from client import bootstrap, main, noted, printed, session_timeout
+from client import bootstrap, group_protocol, main, noted, printed, session_timeout
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -38,25 +38,33 @@ def produce(topic, codec, records):
 
 
 def consume(group, topic, count):
-    consumer = Consumer({
+    config = {
         "bootstrap.servers": bootstrap,
         "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
-        "session.timeout.ms": session_timeout(count),
-        "heartbeat.interval.ms": 500,
-    })
+        "group.protocol": group_protocol,
+    }
+    if group_protocol == "classic":  # else the broker says
+        config |= {"session.timeout.ms": session_timeout(count), "heartbeat.interval.ms": 500}
+    consumer = Consumer(config)
     running = True
 
     def stop(*_):
         nonlocal running
         running = False
 
-    def assigned(_, partitions):
-        printed(assigned=sorted(p.partition for p in partitions))
+    owned = set()
 
-    def revoked(*_):
-        printed(assigned=[])
+    def assigned(consumer, partitions):
+        if group_protocol == "classic":
+            owned.clear()
+        owned.update(p.partition for p in partitions)
+        printed(assigned=sorted(owned))
+
+    def revoked(consumer, partitions):
+        owned.difference_update(p.partition for p in partitions)
+        printed(assigned=sorted(owned))
 
     signal.signal(signal.SIGTERM, stop)
     consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked)

@@ -72,9 +72,13 @@ public final class Client {
         config.put("group.id", group);
         config.put("auto.offset.reset", "earliest");
         config.put("enable.auto.commit", false);
-        // Short where members are to be replaced, the default where one member reads alone and must not be put out.
-        config.put("session.timeout.ms", count > 0 ? 45000 : 6000);
-        config.put("heartbeat.interval.ms", 500);
+        if ("consumer".equals(System.getenv("GROUP_PROTOCOL"))) { // KIP-848: the broker says how often, and for how long
+            config.put("group.protocol", "consumer");
+        } else {
+            // Short where members are to be replaced, the default where one member reads alone and must not be put out.
+            config.put("session.timeout.ms", count > 0 ? 45000 : 6000);
+            config.put("heartbeat.interval.ms", 500);
+        }
         KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
         Thread main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> {
@@ -86,10 +90,18 @@ public final class Client {
             }
         }));
         consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
-            @Override public void onPartitionsRevoked(Collection<TopicPartition> partitions) { }
+            @Override public void onPartitionsRevoked(Collection<TopicPartition> gone) {
+                if ("consumer".equals(System.getenv("GROUP_PROTOCOL"))) { // else all are revoked, and assigned again
+                    tell(consumer.assignment().stream().filter(p -> !gone.contains(p)).toList());
+                }
+            }
 
             @Override public void onPartitionsAssigned(Collection<TopicPartition> added) {
-                System.out.println(consumer.assignment().stream().map(p -> "" + p.partition()).sorted()
+                tell(consumer.assignment());
+            }
+
+            private void tell(Collection<TopicPartition> owned) {
+                System.out.println(owned.stream().map(p -> "" + p.partition()).sorted()
                     .collect(Collectors.joining(",", "{\"assigned\":[", "]}")));
             }
         });
