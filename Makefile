@@ -58,6 +58,7 @@ clients: build ## install what the client tests need (released packages, nothing
 
 test: check race cross clients ## everything, as CI runs it
 	cd test && RAFTSMAN_BIN=$(CURDIR)/$(BIN)/raftsman go test -count=1 -timeout 20m ./...
+	cd test && go test ./parity -count=1 -timeout 20m -kafka
 	$(MAKE) fuzz FUZZTIME=3s
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each

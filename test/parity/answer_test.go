@@ -144,6 +144,9 @@ func (x *extraction) about(row reflect.Value) string {
 			words = append(words, part.FieldByName("Type").String()+"="+x.value("Name", part.FieldByName("Name")))
 		}
 		slices.Sort(words)
+		if entity.Len() == 0 { // Kafka answers in no order
+			words = append(words, "nobody")
+		}
 	}
 	return strings.Join(words, " ")
 }
