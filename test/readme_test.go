@@ -37,6 +37,7 @@ func readmeBlocks(t *testing.T) []block {
 func TestReadme(t *testing.T) {
 	project := filepath.Join(t.TempDir(), "raftsman")
 	run(t, time.Minute, nil, "git", "clone", "-q", "..", project)
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // where the tools keep contexts
 	for _, b := range readmeBlocks(t) {
 		switch command := strings.TrimSpace(b.text); {
 		case b.kind == "sh" && command == "make run":

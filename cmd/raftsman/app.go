@@ -36,10 +36,15 @@ type app struct {
 	dial   func(...kgo.Opt) (*kgo.Client, error)
 
 	// The flags that every command has.
-	bootstrap string
-	output    string
-	noColor   bool
-	timeout   time.Duration
+	bootstrap     string // "" where no flag says it
+	context       string
+	commandConfig string
+	output        string
+	noColor       bool
+	timeout       time.Duration
+	timeoutGiven  bool
+
+	toldUnknown bool // the unknown settings of the connection were named
 }
 
 // terminal tells which of the three streams a person is looking at, and how wide the window is (0: unknown).
@@ -102,10 +107,10 @@ func (a *app) writeJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// seeds returns the addresses to bootstrap from; a host without a port means Kafka's usual one.
-func (a *app) seeds() ([]string, error) {
+// seeds reads addresses to bootstrap from; a host without a port means Kafka's usual one.
+func seeds(servers string) ([]string, error) {
 	var seeds []string
-	for seed := range strings.SplitSeq(a.bootstrap, ",") {
+	for seed := range strings.SplitSeq(servers, ",") {
 		seed = strings.TrimSpace(seed)
 		if seed == "" {
 			continue
@@ -131,9 +136,16 @@ func (a *app) seeds() ([]string, error) {
 // connect returns a client of the cluster after one broker has answered, so that a wrong address is told at once and not
 // after the client's own retries. The caller closes it.
 func (a *app) connect(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error) {
-	seeds, err := a.seeds()
+	settings, err := a.clientSettings()
 	if err != nil {
 		return nil, err
+	}
+	seeds, err := seeds(settings.Servers)
+	if err != nil {
+		return nil, err
+	}
+	if settings.APITimeout > 0 && !a.timeoutGiven {
+		a.timeout = settings.APITimeout
 	}
 	base := []kgo.Opt{
 		kgo.SeedBrokers(seeds...),
@@ -143,6 +155,7 @@ func (a *app) connect(ctx context.Context, opts ...kgo.Opt) (*kgo.Client, error)
 		kgo.RetryTimeout(a.timeout),
 		kgo.DisableClientMetrics(),
 	}
+	base = append(base, settings.Opts()...)
 	cl, err := a.dial(append(base, opts...)...)
 	if err != nil {
 		return nil, usagef("%w", err)

@@ -14,7 +14,7 @@ import (
 )
 
 func clusterCommand(a *app) *cobra.Command {
-	return family("cluster", "Describe the cluster and what it serves", clusterDescribeCommand(a), clusterVersionsCommand(a))
+	return family("cluster", "Describe the cluster, its health and what it serves", clusterDescribeCommand(a), clusterHealthCommand(a), clusterVersionsCommand(a))
 }
 
 // clusterView is what `cluster describe` shows.

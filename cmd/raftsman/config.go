@@ -16,16 +16,31 @@ import (
 
 func configCommand(a *app) *cobra.Command {
 	return family("config", "Show and change settings of topics, brokers and groups",
-		configGetCommand(a), configSetCommand(a), configUnsetCommand(a), configCheckCommand(a), configExportCommand(a))
+		configShowCommand(a), configSetCommand(a), configAppendCommand(a), configSubtractCommand(a), configUnsetCommand(a), configCheckCommand(a), configExportCommand(a))
 }
 
-const configResources = `A resource is "topic NAME", "broker ID", "broker default" (what all brokers have that set nothing themselves),
-"group NAME" or "client-metrics NAME".`
+const (
+	configResources = `A resource is "topic NAME", "broker ID", "brokers" (what all brokers have that set nothing themselves), "group NAME" or
+"client-metrics NAME".`
+	configUse = "(topic|broker|group|client-metrics NAME | brokers)"
+)
 
 // configResource is what settings belong to.
 type configResource struct {
 	kind kmsg.ConfigResourceType
 	name string // of the protocol: "" stands for the default of all brokers
+}
+
+// splitResource reads the resource that arguments begin with, and returns those behind it.
+func splitResource(args []string) (configResource, []string, error) {
+	if args[0] == "brokers" {
+		return configResource{kmsg.ConfigResourceTypeBroker, ""}, args[1:], nil
+	}
+	if len(args) == 1 {
+		return configResource{}, nil, usagef("which %s is missing. %s", args[0], configResources)
+	}
+	resource, err := parseResource(args[0], args[1])
+	return resource, args[2:], err
 }
 
 func parseResource(kind, name string) (configResource, error) {
@@ -44,11 +59,11 @@ func parseResource(kind, name string) (configResource, error) {
 			return configResource{kmsg.ConfigResourceTypeBroker, ""}, nil
 		}
 		if id, err := strconv.ParseInt(name, 10, 32); err != nil || id < 0 {
-			return configResource{}, usagef("%q is no broker: give its id, or \"default\" for all brokers", name)
+			return configResource{}, usagef("%q is no broker: give its id, or \"brokers\" for all", name)
 		}
 		return configResource{kmsg.ConfigResourceTypeBroker, name}, nil
 	}
-	return configResource{}, usagef("%q has no settings: topic, broker, group and client-metrics have", kind)
+	return configResource{}, usagef("%q has no settings: topic, broker, brokers, group and client-metrics have", kind)
 }
 
 func (r configResource) String() string {
@@ -61,7 +76,7 @@ func (r configResource) String() string {
 		return "client-metrics " + r.name
 	}
 	if r.name == "" {
-		return "broker default"
+		return "brokers"
 	}
 	return "broker " + r.name
 }
@@ -83,29 +98,39 @@ func (r configResource) checkBroker(ctx context.Context, adm *kadm.Client) error
 
 // setting is one key of a resource. Value is nil for no value, and for secrets, which no broker tells.
 type setting struct {
-	Key       string  `json:"key"`
-	Value     *string `json:"value"`
-	Source    string  `json:"source"`
-	Default   *string `json:"default"`
-	Changed   bool    `json:"changed"` // set for this resource itself
-	Sensitive bool    `json:"sensitive,omitempty"`
-	ReadOnly  bool    `json:"readOnly,omitempty"`
-	Type      string  `json:"type,omitempty"`
-	Doc       string  `json:"doc,omitempty"`
+	Key       string    `json:"key"`
+	Value     *string   `json:"value"`
+	Source    string    `json:"source"`
+	Default   *string   `json:"default"`
+	Overrides []synonym `json:"overrides"` // what would count without it, the next first; the built-in default is not among them
+	Changed   bool      `json:"changed"`   // set for this resource itself
+	Sensitive bool      `json:"sensitive,omitempty"`
+	ReadOnly  bool      `json:"readOnly,omitempty"`
+	Type      string    `json:"type,omitempty"`
+	Doc       string    `json:"doc,omitempty"`
 }
 
-func configGetCommand(a *app) *cobra.Command {
+// synonym is a value that another one, set closer to the resource, hides.
+type synonym struct {
+	Key    string  `json:"key"`
+	Value  *string `json:"value"`
+	Source string  `json:"source"`
+}
+
+func configShowCommand(a *app) *cobra.Command {
 	var changed, doc bool
 	c := &cobra.Command{
-		Use:   "get (topic|broker|group|client-metrics) NAME [KEY...]",
-		Short: "Show settings: value, where it comes from, default",
-		Long:  "Show settings: value, where it comes from, default. What is set for the resource itself stands out.\n\n" + configResources,
-		Example: `  raftsman config get topic orders
-  raftsman config get topic orders retention.ms cleanup.policy
-  raftsman config get broker 1 --changed`,
-		Args: wants(2, -1),
+		Use:     "show " + configUse + " [KEY...]",
+		Aliases: []string{"get"},
+		Short:   "Show settings: value, where it comes from, what it hides, default",
+		Long: "Show settings: value, where it comes from, default. What is set for the resource itself stands out; HIDES is what would count without it.\n\n" +
+			configResources,
+		Example: `  raftsman config show topic orders
+  raftsman config show topic orders retention.ms cleanup.policy
+  raftsman config show broker 1 --changed`,
+		Args: wants(1, -1),
 		RunE: func(c *cobra.Command, args []string) error {
-			resource, err := parseResource(args[0], args[1])
+			resource, keys, err := splitResource(args)
 			if err != nil {
 				return err
 			}
@@ -114,7 +139,7 @@ func configGetCommand(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if settings, err = pick(settings, args[2:], resource); err != nil {
+				if settings, err = pick(settings, keys, resource); err != nil {
 					return err
 				}
 				if changed {
@@ -175,11 +200,14 @@ func message(text *string) string {
 func newSetting(resource configResource, c kmsg.DescribeConfigsResponseResourceConfig) setting {
 	s := setting{
 		Key: c.Name, Value: c.Value, Source: sourceName(c.Source), Sensitive: c.IsSensitive, ReadOnly: c.ReadOnly,
-		Type: strings.ToLower(c.ConfigType.String()), Doc: message(c.Documentation),
+		Type: strings.ToLower(c.ConfigType.String()), Doc: message(c.Documentation), Overrides: []synonym{},
 	}
-	for _, synonym := range c.ConfigSynonyms {
-		if synonym.Source == kmsg.ConfigSourceDefaultConfig {
-			s.Default = synonym.Value
+	for i, of := range c.ConfigSynonyms {
+		switch {
+		case of.Source == kmsg.ConfigSourceDefaultConfig:
+			s.Default = of.Value
+		case i > 0:
+			s.Overrides = append(s.Overrides, synonym{of.Name, of.Value, sourceName(of.Source)})
 		}
 	}
 	switch {
@@ -219,6 +247,8 @@ func sourceName(source kmsg.ConfigSource) string {
 		return "broker"
 	case kmsg.ConfigSourceDynamicDefaultBrokerConfig:
 		return "all brokers"
+	case kmsg.ConfigSourceGroupConfig:
+		return "group"
 	case kmsg.ConfigSourceStaticBrokerConfig:
 		return "set at start" // file, environment or flags: the broker does not tell which
 	case kmsg.ConfigSourceDefaultConfig:
@@ -251,7 +281,7 @@ func noSetting(settings []setting, key string, resource configResource) error {
 	if near := nearest(key, names); near != "" {
 		return fmt.Errorf("%s has no setting %s: did you mean %s?", resource, key, near)
 	}
-	return fmt.Errorf("%s has no setting %s: `raftsman config get %s` shows what there is", resource, key, resource)
+	return fmt.Errorf("%s has no setting %s: `raftsman config show %s` shows what there is", resource, key, resource)
 }
 
 const (
@@ -266,7 +296,7 @@ func (a *app) writeSettings(resource configResource, settings []setting, doc boo
 		a.note("%s sets nothing itself", resource)
 		return nil
 	}
-	t := newTable(column{title: "KEY"}, column{title: "VALUE", flexible: true}, column{title: "SOURCE"}, column{title: "DEFAULT"})
+	t := newTable(column{title: "KEY"}, column{title: "VALUE", flexible: true}, column{title: "TYPE"}, column{title: "SOURCE"}, column{title: "HIDES"}, column{title: "DEFAULT"})
 	for _, s := range settings {
 		key, value := plain(s.Key), s.cell(s.Value)
 		if s.Changed {
@@ -280,7 +310,7 @@ func (a *app) writeSettings(resource configResource, settings []setting, doc boo
 		if a.tty.out {
 			value.text, was.text = shorten(value.text, widestValue), shorten(was.text, widestValue)
 		}
-		t.add(key, value, source, was)
+		t.add(key, value, plain(s.Type), source, s.hides(), was)
 	}
 	if !doc {
 		return t.write(a.out, a.paint(), a.width())
@@ -307,6 +337,15 @@ func (a *app) writeDocs(t *table, settings []setting) error {
 		}
 	}
 	return nil
+}
+
+// hides tells what a value overrides: "all brokers: 5".
+func (s *setting) hides() cell {
+	var hidden []string
+	for _, o := range s.Overrides {
+		hidden = append(hidden, o.Source+": "+s.cell(o.Value).text)
+	}
+	return when(len(hidden) == 0, faint("-"), plain(strings.Join(hidden, ", ")))
 }
 
 func (s *setting) cell(value *string) cell {

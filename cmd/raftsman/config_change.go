@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -12,57 +13,72 @@ import (
 )
 
 func configSetCommand(a *app) *cobra.Command {
-	var dryRun bool
-	c := &cobra.Command{
-		Use:   "set (topic|broker|group|client-metrics) NAME KEY=VALUE...",
+	return configChangeCommand(a, kmsg.IncrementalAlterConfigOpSet, &cobra.Command{
+		Use:   "set " + configUse + " KEY=VALUE...",
 		Short: "Change settings; all others stay as they are",
 		Long:  "Change settings; all others stay as they are. Either all of the changes are made or none.\n\n" + configResources,
 		Example: `  raftsman config set topic orders retention.ms=86400000 cleanup.policy=compact,delete
-  raftsman config set broker default log.cleaner.threads=2`,
-		Args: wants(3, -1),
-		RunE: func(c *cobra.Command, args []string) error {
-			resource, err := parseResource(args[0], args[1])
-			if err != nil {
-				return err
-			}
-			values, err := parsePairs(args[2:], "set")
-			if err != nil {
-				return err
-			}
-			var changes []configChange
-			for _, key := range sortedKeys(values) {
-				changes = append(changes, configChange{kmsg.IncrementalAlterConfigOpSet, key, values[key]})
-			}
-			return a.changeConfig(c.Context(), resource, changes, dryRun)
-		},
-		ValidArgsFunction: a.completeResource,
-	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "check only, change nothing")
-	return c
+  raftsman config set brokers log.cleaner.threads=2`,
+	})
+}
+
+func configAppendCommand(a *app) *cobra.Command {
+	return configChangeCommand(a, kmsg.IncrementalAlterConfigOpAppend, &cobra.Command{
+		Use:     "append " + configUse + " KEY=VALUE...",
+		Short:   "Add to settings that are lists",
+		Long:    "Add to settings that are lists. What is there already is not added again.\n\n" + configResources,
+		Example: "  raftsman config append topic orders cleanup.policy=compact",
+	})
+}
+
+func configSubtractCommand(a *app) *cobra.Command {
+	return configChangeCommand(a, kmsg.IncrementalAlterConfigOpSubtract, &cobra.Command{
+		Use:     "subtract " + configUse + " KEY=VALUE...",
+		Short:   "Take away from settings that are lists",
+		Long:    "Take away from settings that are lists. What is not there is passed over.\n\n" + configResources,
+		Example: "  raftsman config subtract topic orders cleanup.policy=delete",
+	})
 }
 
 func configUnsetCommand(a *app) *cobra.Command {
-	var dryRun bool
-	c := &cobra.Command{
-		Use:     "unset (topic|broker|group|client-metrics) NAME KEY...",
+	return configChangeCommand(a, kmsg.IncrementalAlterConfigOpDelete, &cobra.Command{
+		Use:     "unset " + configUse + " KEY...",
 		Short:   "Take settings back: what is set more generally, or the default, counts again",
 		Long:    "Take settings back: what is set more generally, or the default, counts again.\n\n" + configResources,
 		Example: `  raftsman config unset topic orders retention.ms`,
-		Args:    wants(3, -1),
-		RunE: func(c *cobra.Command, args []string) error {
-			resource, err := parseResource(args[0], args[1])
-			if err != nil {
-				return err
-			}
-			var changes []configChange
-			for _, key := range slices.Compact(slices.Sorted(slices.Values(args[2:]))) {
-				changes = append(changes, configChange{kmsg.IncrementalAlterConfigOpDelete, key, nil})
+	})
+}
+
+// configChangeCommand completes a command that makes one kind of change.
+func configChangeCommand(a *app, op kmsg.IncrementalAlterConfigOp, c *cobra.Command) *cobra.Command {
+	var dryRun bool
+	c.Args = wants(2, -1)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		resource, rest, err := splitResource(args)
+		if err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			return usagef("something is missing: %s", usageLine(c))
+		}
+		var changes []configChange
+		if op == kmsg.IncrementalAlterConfigOpDelete {
+			for _, key := range slices.Compact(slices.Sorted(slices.Values(rest))) {
+				changes = append(changes, configChange{op, key, nil})
 			}
 			return a.changeConfig(c.Context(), resource, changes, dryRun)
-		},
-		ValidArgsFunction: a.completeResource,
+		}
+		values, err := parsePairs(rest, c.Name())
+		if err != nil {
+			return err
+		}
+		for _, key := range sortedKeys(values) {
+			changes = append(changes, configChange{op, key, values[key]})
+		}
+		return a.changeConfig(c.Context(), resource, changes, dryRun)
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "check only, change nothing")
+	c.ValidArgsFunction = a.completeResource
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the broker check it, change nothing")
 	return c
 }
 
@@ -71,6 +87,29 @@ type configChange struct {
 	op    kmsg.IncrementalAlterConfigOp
 	key   string
 	value *string
+}
+
+// result is what a change makes of a value that counts: lists have commas.
+func (c *configChange) result(before *string) *string {
+	var items []string
+	if before != nil && *before != "" {
+		items = strings.Split(*before, ",")
+	}
+	switch c.op {
+	case kmsg.IncrementalAlterConfigOpAppend:
+		for item := range strings.SplitSeq(*c.value, ",") {
+			if !slices.Contains(items, item) {
+				items = append(items, item)
+			}
+		}
+	case kmsg.IncrementalAlterConfigOpSubtract:
+		gone := strings.Split(*c.value, ",")
+		items = slices.DeleteFunc(items, func(item string) bool { return slices.Contains(gone, item) })
+	default:
+		return c.value
+	}
+	value := strings.Join(items, ",")
+	return &value
 }
 
 // changeConfig makes the changes and tells what the settings are then. A key that does not exist is refused here, by
@@ -87,8 +126,11 @@ func (a *app) changeConfig(ctx context.Context, resource configResource, changes
 		report := make([]changedSetting, 0, len(changes))
 		for _, c := range changes {
 			changed := changedSetting{Key: c.key, Value: c.value}
-			if i := slices.IndexFunc(before, func(s setting) bool { return s.Key == c.key }); i >= 0 && before[i].Changed {
-				changed.Before = before[i].Value
+			if i := slices.IndexFunc(before, func(s setting) bool { return s.Key == c.key }); i >= 0 {
+				if before[i].Changed {
+					changed.Before = before[i].Value
+				}
+				changed.Value = c.result(before[i].Value)
 			}
 			report = append(report, changed)
 		}
@@ -170,17 +212,15 @@ func explainChange(err error, settings []setting, resource configResource, chang
 func (a *app) completeResource(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	switch {
 	case len(args) == 0:
-		return []string{"topic", "broker", "group", "client-metrics"}, cobra.ShellCompDirectiveNoFileComp
+		return []string{"topic", "broker", "brokers", "group", "client-metrics"}, cobra.ShellCompDirectiveNoFileComp
 	case len(args) == 1 && args[0] == "topic":
 		return a.completeTopics(c, args, typed)
 	case len(args) == 1 && args[0] == "group":
 		return a.completeGroups(c, args, typed)
-	case len(args) == 1 && args[0] == "broker":
-		return []string{"default"}, cobra.ShellCompDirectiveNoFileComp
-	case len(args) < 2:
+	case len(args) < 2 && args[0] != "brokers":
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	resource, err := parseResource(args[0], args[1])
+	resource, _, err := splitResource(args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -19,7 +19,18 @@ const (
 	exitOK      = 0
 	exitFailure = 1
 	exitUsage   = 2
+
+	exitUnreachable = 2 // of `cluster health`
 )
+
+// exitError ends a command with an exit code of its own.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
 
 // errDeclined ends a command whose question was not answered with yes.
 var errDeclined = errors.New("nothing was done")
@@ -107,7 +118,7 @@ func nextStep(code *kerr.Error) string {
 	case errors.Is(code, kerr.InvalidReplicationFactor):
 		return "`raftsman cluster describe` shows how many brokers there are"
 	case errors.Is(code, kerr.InvalidConfig):
-		return "`raftsman config get` shows names and values"
+		return "`raftsman config show` shows names and values"
 	case errors.Is(code, kerr.NonEmptyGroup), errors.Is(code, kerr.UnknownMemberID), errors.Is(code, kerr.GroupSubscribedToTopic):
 		return "stop the group's members first, `raftsman group describe` names them"
 	case errors.Is(code, kerr.GroupIDNotFound):

@@ -13,8 +13,8 @@ import (
 )
 
 func groupCommand(a *app) *cobra.Command {
-	return family("group", "List, describe, reset and delete consumer groups",
-		groupListCommand(a), groupDescribeCommand(a), groupResetCommand(a), groupDeleteCommand(a))
+	return family("group", "List, describe, reset and delete groups",
+		groupListCommand(a), groupDescribeCommand(a), groupResetCommand(a), groupDeleteCommand(a), groupDeleteOffsetsCommand(a))
 }
 
 // groupSummary is one line of `group list`.
@@ -27,7 +27,7 @@ type groupSummary struct {
 }
 
 func groupListCommand(a *app) *cobra.Command {
-	var states []string
+	var states, types []string
 	var names bool
 	c := &cobra.Command{
 		Use:     "list",
@@ -35,11 +35,14 @@ func groupListCommand(a *app) *cobra.Command {
 		Short:   "List the groups and their states",
 		Args:    wants(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := checkStates(states); err != nil {
+			if err := spell("--state", states, groupStates); err != nil {
+				return err
+			}
+			if err := spell("--type", types, groupTypes); err != nil {
 				return err
 			}
 			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
-				listed, err := adm.ListGroups(ctx, states...)
+				listed, err := adm.ListGroupsByType(ctx, types, states...)
 				if err != nil {
 					return err
 				}
@@ -50,38 +53,43 @@ func groupListCommand(a *app) *cobra.Command {
 				for _, g := range listed.Sorted() {
 					groups = append(groups, groupSummary{Group: g.Group, State: g.State, Type: g.GroupType, ProtocolType: g.ProtocolType, Coordinator: g.Coordinator})
 				}
-				return a.writeGroups(groups, states)
+				return a.writeGroups(groups, slices.Concat(states, types))
 			})
 		},
 	}
 	c.Flags().StringSliceVar(&states, "state", nil, "only groups in these states: "+strings.Join(groupStates, ", "))
 	completeFlag(c, "state", groupStates...)
+	c.Flags().StringSliceVar(&types, "type", nil, "only groups of these protocols: "+strings.Join(groupTypes, ", "))
+	completeFlag(c, "type", groupTypes...)
 	c.Flags().BoolVarP(&names, "names", "q", false, "names only, one a line")
 	return c
 }
 
-// groupStates are the states that a group can be in, with those of the consumer protocol (KIP-848) last. To any other a broker
-// answers that no group is in it.
-var groupStates = []string{"Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead", "Assigning", "Reconciling"}
+// groupStates are the states that a group can be in, with those of the consumer and streams protocols (KIP-848, KIP-1071) last. To any
+// other a broker answers that no group is in it.
+var groupStates = []string{"Stable", "Empty", "PreparingRebalance", "CompletingRebalance", "Dead", "Assigning", "Reconciling", "NotReady"}
 
-// checkStates gives the states that were typed their spelling, and refuses those that do not exist.
-func checkStates(states []string) error {
-	for i, typed := range states {
-		at := slices.IndexFunc(groupStates, func(s string) bool { return strings.EqualFold(s, strings.TrimSpace(typed)) })
+// groupTypes are the protocols of groups.
+var groupTypes = []string{"classic", "consumer", "share", "streams"}
+
+// spell gives the words that were typed for a flag their spelling, and refuses those that do not exist.
+func spell(flag string, typed, words []string) error {
+	for i, text := range typed {
+		at := slices.IndexFunc(words, func(s string) bool { return strings.EqualFold(s, strings.TrimSpace(text)) })
 		if at < 0 {
-			return usagef("--state %s is unknown: it is one of %s", typed, strings.Join(groupStates, ", "))
+			return usagef("%s %s is unknown: it is one of %s", flag, text, strings.Join(words, ", "))
 		}
-		states[i] = groupStates[at]
+		typed[i] = words[at]
 	}
 	return nil
 }
 
-func (a *app) writeGroups(groups []groupSummary, states []string) error {
+func (a *app) writeGroups(groups []groupSummary, only []string) error {
 	if a.json() {
 		return a.writeJSON(groups)
 	}
-	if len(groups) == 0 && len(states) > 0 {
-		a.note("no group is %s: without --state all are listed", strings.Join(states, " or "))
+	if len(groups) == 0 && len(only) > 0 {
+		a.note("no group is %s: without --state and --type all are listed", strings.Join(only, " or "))
 		return nil
 	}
 	if len(groups) == 0 {
@@ -107,33 +115,53 @@ func stateCell(state string) cell {
 
 func groupDeleteCommand(a *app) *cobra.Command {
 	var yes bool
-	var topics []string
 	c := &cobra.Command{
 		Use:     "delete GROUP...",
 		Aliases: []string{"rm"},
-		Short:   "Delete groups, or what they committed for some topics",
-		Long: `Delete groups with all that they committed: they begin anew the next time. Groups with members can't be deleted.
-With -t only the offsets of these topics are deleted, and the group stays.`,
+		Short:   "Delete groups with all that they committed",
+		Long: `Delete groups with all that they committed: they begin anew the next time. Groups with members can't be deleted. For some topics only
+there is delete-offsets.`,
 		Args: wants(1, -1),
 		RunE: func(c *cobra.Command, groups []string) error {
-			question := "delete " + strings.Join(groups, ", ") + " and what was committed?"
-			if len(topics) > 0 {
-				question = fmt.Sprintf("delete what %s committed for %s?", strings.Join(groups, ", "), strings.Join(topics, ", "))
+			if err := a.confirm(yes, "delete "+strings.Join(groups, ", ")+" and what was committed?"); err != nil {
+				return err
 			}
-			if err := a.confirm(yes, question); err != nil {
+			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error { return a.deleteGroups(ctx, adm, groups) })
+		},
+		ValidArgsFunction: a.completeGroups,
+	}
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return c
+}
+
+func groupDeleteOffsetsCommand(a *app) *cobra.Command {
+	var yes bool
+	var named []string
+	c := &cobra.Command{
+		Use:     "delete-offsets GROUP... -t TOPIC",
+		Short:   "Delete what groups committed for some topics",
+		Long:    "Delete what groups committed for some topics: there they begin anew the next time. A group with members keeps what it subscribes to.",
+		Example: "  raftsman group delete-offsets billing -t orders\n  raftsman group delete-offsets billing -t orders:0,3 --yes",
+		Args:    wants(1, -1),
+		RunE: func(c *cobra.Command, groups []string) error {
+			topics, err := parseTopicPartitions(named)
+			if err != nil {
+				return err
+			}
+			if len(topics) == 0 {
+				return usagef("of which topics is missing: add -t TOPIC; `raftsman group delete` deletes whole groups")
+			}
+			if err := a.confirm(yes, fmt.Sprintf("delete what %s committed for %s?", strings.Join(groups, ", "), strings.Join(named, ", "))); err != nil {
 				return err
 			}
 			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
-				if len(topics) > 0 {
-					return a.deleteGroupOffsets(ctx, adm, groups, topics)
-				}
-				return a.deleteGroups(ctx, adm, groups)
+				return a.deleteGroupOffsets(ctx, adm, groups, topics)
 			})
 		},
 		ValidArgsFunction: a.completeGroups,
 	}
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
-	c.Flags().StringSliceVarP(&topics, "topic", "t", nil, "only the offsets of these topics")
+	c.Flags().StringArrayVarP(&named, "topic", "t", nil, "the offsets of this topic, or TOPIC:0,3 for some of its partitions (repeat)")
 	return c
 }
 
@@ -163,7 +191,7 @@ func (a *app) deleteGroups(ctx context.Context, adm *kadm.Client, groups []strin
 	return failed.join()
 }
 
-// deletedOffsets is what `group delete -t` tells about one group.
+// deletedOffsets is what `group delete-offsets` tells about one group.
 type deletedOffsets struct {
 	Group      string           `json:"group"`
 	Partitions []groupPartition `json:"partitions"`
@@ -174,7 +202,7 @@ type groupPartition struct {
 	Partition int32  `json:"partition"`
 }
 
-func (a *app) deleteGroupOffsets(ctx context.Context, adm *kadm.Client, groups, topics []string) error {
+func (a *app) deleteGroupOffsets(ctx context.Context, adm *kadm.Client, groups []string, topics map[string][]int32) error {
 	var failed failures
 	report := []deletedOffsets{}
 	for _, group := range groups {
@@ -183,9 +211,12 @@ func (a *app) deleteGroupOffsets(ctx context.Context, adm *kadm.Client, groups, 
 			failed = append(failed, refused("group "+group, err, ""))
 			continue
 		}
-		committed.KeepFunc(func(o kadm.OffsetResponse) bool { return o.At >= 0 && slices.Contains(topics, o.Topic) })
+		committed.KeepFunc(func(o kadm.OffsetResponse) bool {
+			partitions, named := topics[o.Topic]
+			return o.At >= 0 && named && (len(partitions) == 0 || slices.Contains(partitions, o.Partition))
+		})
 		if len(committed) == 0 {
-			failed = append(failed, fmt.Errorf("group %s committed nothing for %s: `raftsman group describe %s` shows what it has", group, strings.Join(topics, ", "), group))
+			failed = append(failed, fmt.Errorf("group %s committed nothing for %s: `raftsman group describe %s` shows what it has", group, strings.Join(sortedKeys(topics), ", "), group))
 			continue
 		}
 		results, err := adm.DeleteOffsets(ctx, group, committed.Partitions())

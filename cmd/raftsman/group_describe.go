@@ -36,6 +36,11 @@ not consumed yet.`,
 				if err := a.writeGroupViews(views); err != nil {
 					return err
 				}
+				for _, v := range views {
+					if v.Type == "share" || v.Type == "streams" {
+						a.note("%s is a %s group: its members and positions are not shown yet", v.Group, v.Type)
+					}
+				}
 				return failed.join()
 			})
 		},
@@ -66,6 +71,9 @@ func (v *groupView) write(w io.Writer, p paint, width int) error {
 		state.text = state.paint(p, state.text)
 	}
 	head[1] += state.text + ", " + v.Type + " protocol"
+	if v.Epoch != nil {
+		head = append(head, fmt.Sprintf(", epoch %d", *v.Epoch))
+	}
 	if v.Assignor != "" {
 		head = append(head, ", assignor "+printable(v.Assignor))
 	}

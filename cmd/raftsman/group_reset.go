@@ -20,7 +20,8 @@ type resetFlags struct {
 	current            bool
 	toOffset, shiftBy  int64
 	toDatetime, toSpan string
-	execute            bool
+	file               string
+	execute, export    bool
 }
 
 // resetTarget is where a group's offsets go.
@@ -28,6 +29,7 @@ type resetTarget struct {
 	kind   resetKind
 	offset int64 // resetOffset, resetShift
 	time   time.Time
+	file   map[topicPartition]int64 // resetFile
 }
 
 type resetKind int
@@ -39,6 +41,7 @@ const (
 	resetOffset
 	resetShift
 	resetTime
+	resetFile
 )
 
 func groupResetCommand(a *app) *cobra.Command {
@@ -50,19 +53,29 @@ func groupResetCommand(a *app) *cobra.Command {
 a preview is shown. The group must have no members while its offsets are moved.`,
 		Example: `  raftsman group reset billing --to-earliest
   raftsman group reset billing -t orders --to-datetime 2026-01-02T15:04:05Z --execute
-  raftsman group reset billing -t orders:0,3 --shift-by -100 --execute`,
+  raftsman group reset billing -t orders:0,3 --shift-by -100 --execute
+  raftsman group reset billing --to-current --export > billing.csv
+  raftsman group reset billing --from-file billing.csv --execute`,
 		Args: wants(1, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			target, err := f.target(c.Flags().Changed, a.now())
 			if err != nil {
 				return err
 			}
+			if target.kind == resetFile {
+				if target.file, err = readOffsets(f.file, args[0]); err != nil {
+					return err
+				}
+			}
+			if f.export && (f.execute || a.json()) {
+				return usagef("--export only shows where the offsets would go, as CSV: leave out --execute and -o json")
+			}
 			topics, err := parseTopicPartitions(f.topics)
 			if err != nil {
 				return err
 			}
 			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
-				return a.resetGroup(ctx, adm, args[0], topics, target, f.execute)
+				return a.resetGroup(ctx, adm, args[0], topics, target, &f)
 			})
 		},
 		ValidArgsFunction: a.completeGroups,
@@ -76,12 +89,14 @@ a preview is shown. The group must have no members while its offsets are moved.`
 	flags.Int64Var(&f.shiftBy, "shift-by", 0, "so many records forward, or back with a minus")
 	flags.StringVar(&f.toDatetime, "to-datetime", "", "to the first record not older than 2026-01-02T15:04:05Z")
 	flags.StringVar(&f.toSpan, "by-duration", "", "to the first record not older than this long ago (10m, 7d)")
+	flags.StringVar(&f.file, "from-file", "", "to what this file has: CSV with topic,partition,offset, as --export and Kafka's tools write it")
+	flags.BoolVar(&f.export, "export", false, "print where the offsets would go as CSV, for --from-file")
 	flags.BoolVar(&f.execute, "execute", false, "do it, do not only show it")
 	return c
 }
 
 // resetTargets are the flags that say where to.
-var resetTargets = [...]string{"to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration"}
+var resetTargets = [...]string{"to-earliest", "to-latest", "to-current", "to-offset", "shift-by", "to-datetime", "by-duration", "from-file"}
 
 func (f *resetFlags) target(given func(string) bool, now time.Time) (resetTarget, error) {
 	var named []string
@@ -110,6 +125,8 @@ func (f *resetFlags) target(given func(string) bool, now time.Time) (resetTarget
 			return resetTarget{}, usagef("%w", err)
 		}
 		return resetTarget{kind: resetTime, time: at}, nil
+	case given("from-file"):
+		return resetTarget{kind: resetFile}, nil
 	case f.latest:
 		return resetTarget{kind: resetLatest}, nil
 	case f.current:
@@ -154,17 +171,20 @@ type movedOffset struct {
 	asked int64 // what To would be if the partition went that far
 }
 
-func (a *app) resetGroup(ctx context.Context, adm *kadm.Client, group string, topics map[string][]int32, target resetTarget, execute bool) error {
+func (a *app) resetGroup(ctx context.Context, adm *kadm.Client, group string, topics map[string][]int32, target resetTarget, f *resetFlags) error {
 	busy, err := membersOf(ctx, adm, group)
 	if err != nil {
 		return err
 	}
-	if execute && busy != nil {
+	if f.execute && busy != nil {
 		return busy
 	}
 	committed, err := adm.FetchOffsets(ctx, group)
 	if err != nil {
 		return refused("offsets of group "+group, err, "")
+	}
+	if len(topics) == 0 {
+		topics = target.topics()
 	}
 	wanted, err := resetPartitions(ctx, adm, group, committed, topics)
 	if err != nil {
@@ -174,18 +194,21 @@ func (a *app) resetGroup(ctx context.Context, adm *kadm.Client, group string, to
 	if err != nil {
 		return err
 	}
-	if execute {
+	if f.export {
+		return a.exportMoves(moves)
+	}
+	if f.execute {
 		if err := commitMoves(ctx, adm, group, moves); err != nil {
 			return err
 		}
 	}
-	if err := a.writeMoves(group, moves, execute); err != nil {
+	if err := a.writeMoves(group, moves, f.execute); err != nil {
 		return err
 	}
-	if target.kind == resetOffset || target.kind == resetShift {
+	if target.kind == resetOffset || target.kind == resetShift || target.kind == resetFile {
 		a.noteCutShort(moves)
 	}
-	if !execute {
+	if !f.execute {
 		if busy != nil {
 			a.note("%v", busy)
 		}
@@ -288,7 +311,9 @@ func planReset(ctx context.Context, adm *kadm.Client, committed kadm.OffsetRespo
 			if o, ok := committed.Lookup(t.Topic, partition); ok && o.Err == nil {
 				m.From = o.At
 			}
-			m.asked = target.apply(m, listed(atTime, t.Topic, partition))
+			if m.asked = target.apply(m, listed(atTime, t.Topic, partition)); m.asked == unknown && target.kind == resetFile {
+				return nil, fmt.Errorf("the file has no offset for %s partition %d: leave out -t, or add a line", t.Topic, partition)
+			}
 			m.To = max(m.Start, min(m.asked, m.End))
 			m.Lag = m.End - m.To
 			moves = append(moves, m)
@@ -313,6 +338,11 @@ func (t resetTarget) apply(m movedOffset, atTime int64) int64 {
 		return t.offset
 	case resetShift:
 		return current + t.offset
+	case resetFile:
+		if offset, ok := t.file[topicPartition{m.Topic, m.Partition}]; ok {
+			return offset
+		}
+		return unknown
 	case resetTime:
 		if atTime < 0 {
 			return m.End

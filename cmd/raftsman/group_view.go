@@ -17,6 +17,7 @@ type groupView struct {
 	Group       string       `json:"group"`
 	State       string       `json:"state"`
 	Type        string       `json:"type"`
+	Epoch       *int32       `json:"epoch,omitempty"` // of a group of the consumer protocol
 	Assignor    string       `json:"assignor,omitempty"`
 	Coordinator int32        `json:"coordinator"`
 	Lag         int64        `json:"lag"` // of the partitions where it is known
@@ -158,12 +159,12 @@ func describeConsumerGroup(ctx context.Context, adm *kadm.Client, group string) 
 	switch {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return v, nil, err
-	case err != nil, !ok, isNoGroup(d.Err):
-		return v, nil, &noGroupError{group} // also from brokers that do not know this protocol
+	case err != nil, !ok, isNoGroup(d.Err): // also from brokers that do not know this protocol
+		return describeListed(ctx, adm, group)
 	case d.Err != nil:
 		return v, nil, refused("group "+group, d.Err, "")
 	}
-	v.State, v.Assignor, v.Coordinator = d.State, d.AssignorName, d.Coordinator.NodeID
+	v.State, v.Assignor, v.Coordinator, v.Epoch = d.State, d.AssignorName, d.Coordinator.NodeID, &d.Epoch
 	assigned := map[string]kadm.TopicsSet{}
 	for _, m := range d.Members {
 		view := memberView{MemberID: m.MemberID, ClientID: m.ClientID, Host: m.ClientHost}
@@ -175,6 +176,19 @@ func describeConsumerGroup(ctx context.Context, adm *kadm.Client, group string) 
 		v.Members = append(v.Members, view)
 	}
 	return v, assigned, nil
+}
+
+// describeListed tells what a list of groups has about one of a protocol that is not described here: a share or streams group.
+func describeListed(ctx context.Context, adm *kadm.Client, group string) (groupView, map[string]kadm.TopicsSet, error) {
+	listed, err := adm.ListGroups(ctx)
+	if err = unlessPartial(err); err != nil {
+		return groupView{}, nil, err
+	}
+	g, ok := listed[group]
+	if !ok || g.GroupType == "" {
+		return groupView{}, nil, &noGroupError{group}
+	}
+	return groupView{Group: group, State: g.State, Type: g.GroupType, Coordinator: g.Coordinator, Members: []memberView{}}, nil, nil
 }
 
 // noGroupError is that a group does not exist.

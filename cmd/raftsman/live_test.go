@@ -308,14 +308,14 @@ func TestConsumeTellsAnOutageOnceAndItsEnd(t *testing.T) {
 func TestShellCompletionOffersWhatTheClusterHas(t *testing.T) {
 	bootstrap := startBroker(t)
 	topic := topicFor(t, bootstrap, 1)
-	for _, line := range []string{"topic describe", "topic delete", "topic grow", "produce", "consume", "config get topic"} {
+	for _, line := range []string{"topic describe", "topic delete", "topic grow", "produce", "consume", "config show topic"} {
 		args := append(append([]string{"__complete"}, strings.Fields(line)...), "")
 		if got := must(t, bootstrap, "", args...); !strings.Contains(got, topic+"\n") {
 			t.Errorf("`raftsman %s <tab>` offers %q, want %s among it", line, got, topic)
 		}
 	}
 	if got := must(t, bootstrap, "", "__complete", "config", "get", "topic", topic, ""); !strings.Contains(got, "retention.ms\n") {
-		t.Errorf("`raftsman config get topic %s <tab>` offers %q", topic, got)
+		t.Errorf("`raftsman config show topic %s <tab>` offers %q", topic, got)
 	}
 }
 

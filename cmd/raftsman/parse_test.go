@@ -56,7 +56,7 @@ func TestParseResource(t *testing.T) {
 	}{
 		{"topic", "orders", configResource{kmsg.ConfigResourceTypeTopic, "orders"}, "topic orders"},
 		{"broker", "1", configResource{kmsg.ConfigResourceTypeBroker, "1"}, "broker 1"},
-		{"broker", "default", configResource{kmsg.ConfigResourceTypeBroker, ""}, "broker default"},
+		{"broker", "default", configResource{kmsg.ConfigResourceTypeBroker, ""}, "brokers"},
 		{"group", "g", configResource{kmsg.ConfigResourceTypeGroupConfig, "g"}, "group g"},
 		{"client-metrics", "m", configResource{kmsg.ConfigResourceTypeClientMetrics, "m"}, "client-metrics m"},
 	} {
@@ -110,16 +110,14 @@ func TestSeeds(t *testing.T) {
 	for text, want := range map[string]string{
 		"localhost": "localhost:9092", "a:1, b:2,": "a:1 b:2", "::1": "[::1]:9092", "[::1]:19092": "[::1]:19092", "[::1]": "[::1]:9092",
 	} {
-		a := &app{bootstrap: text}
-		got, err := a.seeds()
+		got, err := seeds(text)
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("-b %q gave %v, %v, want %s", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", ",", "a:0", "a:x", "a:99999"} {
-		a := &app{bootstrap: text}
 		var usage *usageError
-		if got, err := a.seeds(); !errors.As(err, &usage) {
+		if got, err := seeds(text); !errors.As(err, &usage) {
 			t.Errorf("-b %q gave %v, %v, want a usage error", text, got, err)
 		}
 	}

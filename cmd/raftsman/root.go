@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// newRoot returns the command tree. A new subcommand is one more line here.
+// newRoot returns the command tree. A new subcommand is one more entry here.
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "raftsman",
@@ -20,7 +20,7 @@ func newRoot(a *app) *cobra.Command {
 		Long: `Raftsman is an event-streaming broker that today's Kafka clients use unchanged, and the tools to work with it.
 The tools speak Kafka's protocol and work with any Kafka-compatible cluster.
 
-Exit codes: 0 done, 1 it did not work, 2 the command line is wrong.`,
+Exit codes: 0 done, 1 it did not work, 2 the command line is wrong. With -o json a command that shows or changes something prints JSON.`,
 		Example: `  raftsman serve
   raftsman topic create orders -p 3
   echo 'de:{"id":1}' | raftsman produce orders -K :
@@ -42,28 +42,35 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong.`,
 		return usagef("%w: see `%s --help`", err, c.CommandPath())
 	})
 
-	bootstrap := a.getenv(bootstrapVariable)
-	if bootstrap == "" {
-		bootstrap = defaultBootstrap
-	}
 	flags := root.PersistentFlags()
-	flags.StringVarP(&a.bootstrap, "bootstrap-server", "b", bootstrap, "brokers to ask first, host:port with commas (environment: "+bootstrapVariable+")")
+	flags.StringVarP(&a.bootstrap, "bootstrap-server", "b", "", "brokers to ask first, host:port with commas (environment: "+bootstrapVariable+"; else those of the context, or "+defaultBootstrap+")")
+	flags.StringVar(&a.context, "context", "", "name of stored settings of the connection, see raftsman context (environment: "+contextVariable+")")
+	flags.StringVar(&a.commandConfig, "command-config", "", "a file with the settings of a Kafka client (client.properties)")
 	flags.StringVarP(&a.output, "output", "o", "table", "form of the result: table or json")
 	flags.BoolVar(&a.noColor, "no-color", false, "no colours, also on a terminal (environment: NO_COLOR)")
 	flags.DurationVar(&a.timeout, "timeout", 30*time.Second, "how long to wait for the brokers' answers")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFlags() }
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		a.timeoutGiven = c.Flags().Changed("timeout")
+		return a.checkFlags()
+	}
 
-	root.AddCommand(
-		serveCommand(a),
-		topicCommand(a),
-		produceCommand(a),
-		consumeCommand(a),
-		groupCommand(a),
-		configCommand(a),
-		clusterCommand(a),
-		logCommand(a),
-		versionCommand(a),
-	)
+	for _, g := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"broker", "A broker:", []*cobra.Command{serveCommand(a), logCommand(a)}},
+		{"records", "Records and who reads them:", []*cobra.Command{topicCommand(a), produceCommand(a), consumeCommand(a), groupCommand(a)}},
+		{"cluster", "A cluster:", []*cobra.Command{clusterCommand(a), configCommand(a), quotaCommand(a)}},
+		{"tool", "This tool:", []*cobra.Command{contextCommand(a), versionCommand(a)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
+		for _, c := range g.commands {
+			c.GroupID = g.id
+			root.AddCommand(c)
+		}
+	}
+	root.SetHelpCommandGroupID("tool")
+	root.SetCompletionCommandGroupID("tool")
 	completeFlag(root, "output", "table", "json")
 	root.InitDefaultHelpCmd()
 	for _, c := range root.Commands() {
@@ -132,7 +139,12 @@ func run(ctx context.Context, a *app, args []string) int {
 	for _, text := range a.tell(err) {
 		fmt.Fprintf(a.err, "%s %s\n", a.paintErr().red("raftsman:"), text)
 	}
-	if usage := (*usageError)(nil); errors.As(err, &usage) {
+	var own *exitError
+	var usage *usageError
+	switch {
+	case errors.As(err, &own):
+		return own.code
+	case errors.As(err, &usage):
 		return exitUsage
 	}
 	return exitFailure

@@ -24,9 +24,11 @@ func TestWrongCommandLinesExitWithTwo(t *testing.T) {
 		"serve --override x", "serve --override raftsman.durabilty=os",
 		"group describe", "group reset g", "group reset g --to-earliest --to-latest", "group reset g --to-offset -1", "group reset g --to-latest -t a:x",
 		"group reset g --to-datetime never", "group delete g",
-		"config get topic", "config get user u", "config get broker x", "config set topic t nonsense", "config unset topic t",
+		"config show topic", "config show user u", "config show broker x", "config set topic t nonsense", "config unset topic t",
 		"config check", "config check a b", "config export a b", "serve a b", "log verify", "log stats", "log dump",
-		"cluster describe extra", "version extra",
+		"cluster describe extra", "cluster health extra", "quota set x=1", "quota set --user u x", "quota set --user u x=-1", "quota unset --ip 1.2.3.4 --user u x",
+		"quota set --default group x=1", "context use", "context set a.b -b x:1", "context set a", "config append topic t x", "config set brokers", "config show topic",
+		"group delete-offsets g", "group list --type x", "group reset g --from-file /nowhere/at/all", "topic list --command-config /nowhere/at/all", "version extra",
 	} {
 		s := newSession()
 		s.app.dial = func(...kgo.Opt) (*kgo.Client, error) {
@@ -61,7 +63,7 @@ func TestValuesOfFlagsAreToldInWords(t *testing.T) {
 		"topic list --no-color=maybe":   "--no-color maybe is neither true nor false: see `raftsman topic list --help`",
 		"consume t -p 1,x":              "-p 1,x is no whole number: see `raftsman consume --help`",
 		"topic grow x -p 0":             "-p 0 cannot be: give how many partitions x has to have in all",
-		"group list --state foo":        "--state foo is unknown: it is one of Stable, Empty, PreparingRebalance, CompletingRebalance, Dead, Assigning, Reconciling",
+		"group list --state foo":        "--state foo is unknown: it is one of Stable, Empty, PreparingRebalance, CompletingRebalance, Dead, Assigning, Reconciling, NotReady",
 		"help topics":                   "there is no `raftsman topics`: did you mean `raftsman topic`?",
 		"help topic lst":                "there is no `raftsman topic lst`: did you mean `raftsman topic list`?",
 	} {
@@ -149,20 +151,6 @@ func TestNothingListensIsSaidAtOnce(t *testing.T) {
 	want := "raftsman: nothing listens at " + address + ": start a broker with `raftsman serve`, or name another with -b\n"
 	if got := s.err.String(); got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-func TestBootstrapComesFromTheEnvironment(t *testing.T) {
-	s := newSession()
-	s.env[bootstrapVariable] = "elsewhere:1"
-	s.app.dial = func(opts ...kgo.Opt) (*kgo.Client, error) { return nil, errors.New("not today") }
-	s.run("topic", "list")
-	if s.app.bootstrap != "elsewhere:1" {
-		t.Errorf("bootstrap is %q, want that of %s", s.app.bootstrap, bootstrapVariable)
-	}
-	s.run("topic", "list", "-b", "flag:2")
-	if s.app.bootstrap != "flag:2" {
-		t.Errorf("bootstrap is %q, want that of the flag", s.app.bootstrap)
 	}
 }
 

@@ -53,6 +53,8 @@ var packages = map[string]struct {
 	"internal/coord":           {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/record", "internal/record/compress", "internal/sysrecord", "internal/group", "internal/meta", "internal/config"}},
 	"internal/telemetry":       {'r', []string{"internal/kafka", "internal/metric", "internal/vfs", "internal/wire", "internal/server", "internal/group", "internal/quota", "internal/meta", "internal/replica", "internal/coord"}},
 	"internal/api":             {'r', []string{"internal/*"}},
+	"internal/clientconf":      {'r', []string{"internal/config"}},
+	"internal/scripts":         {'r', []string{"internal/kafka", "internal/config", "internal/clientconf"}},
 	"internal/arch":            {'s', nil},
 	"internal/raw":             {'s', []string{"internal/kafka", "internal/record", "internal/record/compress", "internal/config", "internal/meta"}},
 	"broker":                   {'r', []string{"internal/*"}},
@@ -63,7 +65,7 @@ var packages = map[string]struct {
 }
 
 // kmsgIn are the packages that may know the wire codec's types.
-var kmsgIn = []string{"internal/wire", "internal/api", "internal/peer", "internal/raw", "broker", "brokertest", "cmd/raftsman"}
+var kmsgIn = []string{"internal/wire", "internal/api", "internal/peer", "internal/raw", "broker", "brokertest", "internal/scripts", "cmd/raftsman"}
 
 // forbidden lists what the standard library offers and a kind of package must not use.
 var forbidden = map[byte][]string{

@@ -49,7 +49,7 @@ Later ones win:
 4. ` + "`--override key=value`" + `,
 5. for keys that can be changed while the broker runs: what is set for all brokers, then what is set for one.
 
-A topic's own setting comes before all of these. ` + "`raftsman config get`" + ` and Kafka's tools show each value and where it comes from.
+A topic's own setting comes before all of these. ` + "`raftsman config show`" + ` and Kafka's tools show each value and where it comes from.
 
 A key that nobody knows is warned of, with the nearest known one; ` + "`raftsman.config.strict=true`" + ` and ` + "`raftsman config check`" + ` refuse
 it. An unknown key that begins with ` + "`raftsman.`" + ` is always refused. A value that is not allowed ends the start with a line that names
