@@ -18,4 +18,26 @@ consume)
   exec kcat -b "$BOOTSTRAP" "${args[@]}" -u -q -X auto.offset.reset=earliest -E -X session.timeout.ms=$((count > 0 ? 45000 : 6000)) -X heartbeat.interval.ms=500 \
     -f '{"key":"%k","value":"%s","partition":%p,"offset":%o}\n' -G "$group" "$topic"
   ;;
+write) # with -Z an empty key or value is null
+  topic=$1 file=$2 codecs=$3
+  text() { [[ $1 = - ]] || base64 -d <<< "${1#:}"; }
+  for codec in ${codecs//,/ }; do
+    while read -r key value headers; do
+      args=()
+      for word in $headers; do
+        if [[ -v name ]]; then args+=(-H "$name=$(text "$word")"); unset name; else name=$(text "$word"); fi
+      done
+      { text "$key"; echo -n $'\t'; text "$value"; echo; } | kcat -b "$BOOTSTRAP" -P -t "$topic" -K $'\t' -Z -z "$codec" "${args[@]}"
+    done < "$file"
+  done
+  ;;
+read)
+  group=$1 topic=$2 count=$3
+  kcat -b "$BOOTSTRAP" -c "$count" -u -q -J -X auto.offset.reset=earliest -G "$group" "$topic" | python3 -c '
+import base64, json, sys
+for line in sys.stdin:
+    r = json.loads(line)
+    words = [r["key"], r["payload"], *r.get("headers", [])]
+    print(" ".join("-" if w is None else ":" + base64.b64encode(w.encode()).decode() for w in words))'
+  ;;
 esac

@@ -25,11 +25,7 @@ func (f franz) create(ctx context.Context, topic string, partitions int) error {
 }
 
 func (f franz) produce(ctx context.Context, topic, codec string, records []keyValue) error {
-	codecs := map[string]kgo.CompressionCodec{
-		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
-		"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
-	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap...), kgo.ProducerBatchCompression(codecs[codec]), kgo.ProducerLinger(5*time.Millisecond))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap...), kgo.ProducerBatchCompression(franzCodecs[codec]), kgo.ProducerLinger(5*time.Millisecond))
 	if err != nil {
 		return err
 	}
@@ -108,6 +104,52 @@ func (f franz) consume(ctx context.Context, group, topic string, count int) erro
 		cl.AllowRebalance()
 	}
 	return nil
+}
+
+var franzCodecs = map[string]kgo.CompressionCodec{
+	"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),
+	"lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
+}
+
+func (f franz) write(ctx context.Context, topic, codec string, records []keyValue) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap...), kgo.ProducerBatchCompression(franzCodecs[codec]))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for _, r := range records {
+		record := &kgo.Record{Topic: topic, Key: r.key, Value: r.value}
+		for _, h := range r.headers {
+			record.Headers = append(record.Headers, kgo.RecordHeader{Key: h.name, Value: h.value})
+		}
+		if err := cl.ProduceSync(ctx, record).FirstErr(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f franz) read(ctx context.Context, group, topic string, count int) error {
+	cl, err := kgo.NewClient(kgo.SeedBrokers(f.bootstrap...), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic))
+	if err != nil {
+		return err
+	}
+	defer cl.Close()
+	for count > 0 {
+		fetches := cl.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return err
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			told := keyValue{key: r.Key, value: r.Value}
+			for _, h := range r.Headers {
+				told.headers = append(told.headers, header{h.Key, h.Value})
+			}
+			told.tell()
+			count--
+		})
+	}
+	return cl.CommitUncommittedOffsets(ctx)
 }
 
 // rebalanced tells whether a commit was refused because the group went on without this member: whoever owns the partitions now

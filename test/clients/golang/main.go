@@ -3,17 +3,20 @@
 //	golang LIBRARY create TOPIC PARTITIONS
 //	golang LIBRARY produce TOPIC CODEC FIRST COUNT KEYS
 //	golang LIBRARY consume GROUP TOPIC COUNT        (0: until SIGTERM)
+//	golang LIBRARY write TOPIC FILE CODEC,CODEC...
+//	golang LIBRARY read GROUP TOPIC COUNT
 //
-// LIBRARY is franz, sarama or kafkago. It prints one JSON object a line: {key, partition, offset}, {key, value, partition,
-// offset} or {assigned: [partitions]}.
+// LIBRARY is franz, sarama or kafkago. What the commands do and print stands in ../python/client.py.
 package main
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,9 +29,19 @@ type client interface {
 	create(ctx context.Context, topic string, partitions int) error
 	produce(ctx context.Context, topic, codec string, records []keyValue) error
 	consume(ctx context.Context, group, topic string, count int) error
+	write(ctx context.Context, topic, codec string, records []keyValue) error
+	read(ctx context.Context, group, topic string, count int) error
 }
 
-type keyValue struct{ key, value []byte }
+type keyValue struct {
+	key, value []byte
+	headers    []header
+}
+
+type header struct {
+	name  string
+	value []byte
+}
 
 type line struct {
 	Key       *string `json:"key,omitempty"`
@@ -106,8 +119,63 @@ func run(ctx context.Context, c client, command string, args []string) error {
 		return c.produce(ctx, args[0], args[1], records)
 	case "consume":
 		return c.consume(ctx, args[0], args[1], number(args[2]))
+	case "write":
+		content, err := os.ReadFile(args[1])
+		if err != nil {
+			return err
+		}
+		var records []keyValue
+		for line := range strings.Lines(string(content)) {
+			records = append(records, parsed(strings.Fields(line)))
+		}
+		for codec := range strings.SplitSeq(args[2], ",") {
+			if err := c.write(ctx, args[0], codec, records); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "read":
+		return c.read(ctx, args[0], args[1], number(args[2]))
 	}
 	return fmt.Errorf("unknown command %s", command)
+}
+
+func parsed(words []string) keyValue {
+	r := keyValue{key: bytesOf(words[0]), value: bytesOf(words[1])}
+	for pair := range slices.Chunk(words[2:], 2) {
+		r.headers = append(r.headers, header{string(bytesOf(pair[0])), bytesOf(pair[1])})
+	}
+	return r
+}
+
+func bytesOf(word string) []byte {
+	if word == "-" {
+		return nil
+	}
+	content, err := base64.StdEncoding.DecodeString(word[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	return content
+}
+
+func word(content []byte) string {
+	if content == nil {
+		return "-"
+	}
+	return ":" + base64.StdEncoding.EncodeToString(content)
+}
+
+// tell prints a record that was read.
+func (r keyValue) tell() {
+	words := []string{word(r.key), word(r.value)}
+	for _, h := range r.headers {
+		words = append(words, word([]byte(h.name)), word(h.value))
+	}
+	printing.Lock()
+	defer printing.Unlock()
+	fmt.Println(strings.Join(words, " "))
 }
 
 func number(text string) int {

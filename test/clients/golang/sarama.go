@@ -37,12 +37,14 @@ func (s saramaClient) create(_ context.Context, topic string, partitions int) er
 	return errors.Join(err, admin.Close())
 }
 
+var saramaCodecs = map[string]sarama.CompressionCodec{
+	"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy,
+	"lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD,
+}
+
 func (s saramaClient) produce(_ context.Context, topic, codec string, records []keyValue) error {
 	config := s.config(0)
-	config.Producer.Compression = map[string]sarama.CompressionCodec{
-		"none": sarama.CompressionNone, "gzip": sarama.CompressionGZIP, "snappy": sarama.CompressionSnappy,
-		"lz4": sarama.CompressionLZ4, "zstd": sarama.CompressionZSTD,
-	}[codec]
+	config.Producer.Compression = saramaCodecs[codec]
 	producer, err := sarama.NewSyncProducer(s.bootstrap, config)
 	if err != nil {
 		return err
@@ -131,6 +133,70 @@ func (h saramaHandler) ConsumeClaim(session sarama.ConsumerGroupSession, claim s
 			return nil
 		}
 	}
+}
+
+func (s saramaClient) write(_ context.Context, topic, codec string, records []keyValue) error {
+	config := sarama.NewConfig()
+	config.Version = sarama.V4_1_0_0
+	config.Producer.Return.Successes = true
+	config.Producer.Compression = saramaCodecs[codec]
+	producer, err := sarama.NewSyncProducer(s.bootstrap, config)
+	if err != nil {
+		return err
+	}
+	for _, r := range records {
+		message := &sarama.ProducerMessage{Topic: topic}
+		if r.key != nil {
+			message.Key = sarama.ByteEncoder(r.key)
+		}
+		if r.value != nil {
+			message.Value = sarama.ByteEncoder(r.value)
+		}
+		for _, h := range r.headers {
+			message.Headers = append(message.Headers, sarama.RecordHeader{Key: []byte(h.name), Value: h.value})
+		}
+		if _, _, err := producer.SendMessage(message); err != nil {
+			return errors.Join(err, producer.Close())
+		}
+	}
+	return producer.Close()
+}
+
+func (s saramaClient) read(ctx context.Context, group, topic string, count int) error {
+	config := sarama.NewConfig()
+	config.Version = sarama.V4_1_0_0
+	config.Consumer.Offsets.Initial = sarama.OffsetOldest
+	consumer, err := sarama.NewConsumerGroup(s.bootstrap, group, config)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	return errors.Join(consumer.Consume(ctx, []string{topic}, saramaReader{count, stop}), consumer.Close())
+}
+
+// saramaReader tells the records of one partition.
+type saramaReader struct {
+	count int
+	stop  context.CancelFunc
+}
+
+func (saramaReader) Setup(sarama.ConsumerGroupSession) error   { return nil }
+func (saramaReader) Cleanup(sarama.ConsumerGroupSession) error { return nil }
+
+func (r saramaReader) ConsumeClaim(session sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim) error {
+	for message := range claim.Messages() {
+		told := keyValue{key: message.Key, value: message.Value}
+		for _, h := range message.Headers {
+			told.headers = append(told.headers, header{string(h.Key), h.Value})
+		}
+		told.tell()
+		session.MarkMessage(message, "")
+		if r.count--; r.count == 0 {
+			r.stop()
+		}
+	}
+	return nil
 }
 
 // murmur2 is the hash with which Java's client places keys; sarama's own default is another.

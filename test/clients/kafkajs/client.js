@@ -1,8 +1,5 @@
-// One kafkajs program for the client tests:
-//   node client.js create TOPIC PARTITIONS
-//   node client.js produce TOPIC CODEC FIRST COUNT KEYS
-//   node client.js consume GROUP TOPIC COUNT        (0: until SIGTERM)
-// It prints one JSON object a line: {key, partition, offset} or {key, value, partition, offset} or {assigned: [partitions]}.
+// kafkajs as its users write it, driven by the client tests; see ../python/client.py for the commands.
+const { readFileSync } = require('node:fs')
 const { Kafka, CompressionTypes, CompressionCodecs, logLevel } = require('kafkajs')
 const snappy = require('kafkajs-snappy')
 const LZ4 = require('@2l/kafkajs-lz4')
@@ -75,6 +72,41 @@ async function consume (groupId, topic, count) {
   await consumer.disconnect()
 }
 
+const bytes = (token) => token === '-' ? null : Buffer.from(token.slice(1), 'base64')
+const token = (bytes) => bytes === null ? '-' : ':' + Buffer.from(bytes).toString('base64')
+
+async function write (topic, file, names) {
+  const producer = kafka.producer()
+  await producer.connect()
+  for (const name of names.split(',')) {
+    for (const line of readFileSync(file, 'utf8').trimEnd().split('\n')) {
+      const [key, value, ...rest] = line.split(' ').map(bytes)
+      const headers = {}
+      for (let i = 0; i < rest.length; i += 2) (headers[rest[i]] ??= []).push(rest[i + 1])
+      await producer.send({ topic, compression: codecs[name], messages: [{ key, value, headers }] })
+    }
+  }
+  await producer.disconnect()
+}
+
+async function read (groupId, topic, count) {
+  const consumer = kafka.consumer({ groupId })
+  await consumer.connect()
+  await consumer.subscribe({ topics: [topic], fromBeginning: true })
+  let seen = 0
+  await new Promise((resolve, reject) => consumer.run({
+    eachMessage: async ({ message }) => {
+      const tokens = [message.key, message.value]
+      for (const [name, content] of Object.entries(message.headers)) {
+        for (const one of [content].flat()) tokens.push(name, one)
+      }
+      process.stdout.write(tokens.map(token).join(' ') + '\n')
+      if (++seen >= Number(count)) resolve()
+    },
+  }).catch(reject))
+  await consumer.disconnect()
+}
+
 const [command, ...args] = process.argv.slice(2)
-const run = { create, produce, consume }[command]
-run(...args).then(() => process.exit(0), (error) => { console.error(error); process.exit(1) })
+const run = { create, produce, consume, write, read }[command]
+run(...args).then(() => process.stdout.write('', () => process.exit(0)), (error) => { console.error(error); process.exit(1) })

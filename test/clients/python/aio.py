@@ -6,7 +6,7 @@ import signal
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import CommitFailedError, IllegalStateError
-from client import bootstrap, main, noted, printed, session_timeout
+from client import bootstrap, main, noted, printed, session_timeout, told
 
 
 async def create(topic, partitions):
@@ -67,8 +67,30 @@ async def consume(group, topic, count):
     await consumer.stop()
 
 
+async def write(topic, records, codecs):
+    for codec in codecs:
+        producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec)
+        await producer.start()
+        for key, value, headers in records:
+            await producer.send_and_wait(topic, key=key, value=value, headers=headers)
+        await producer.stop()
+
+
+async def read(group, topic, count):
+    consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest")
+    await consumer.start()
+    async for record in consumer:
+        told(record.key, record.value, record.headers)
+        count -= 1
+        if not count:
+            break
+    await consumer.stop()
+
+
 main(
     lambda *args: asyncio.run(create(*args)),
     lambda *args: asyncio.run(produce(*args)),
     lambda *args: asyncio.run(consume(*args)),
+    lambda *args: asyncio.run(write(*args)),
+    lambda *args: asyncio.run(read(*args)),
 )

@@ -3,10 +3,15 @@
     create TOPIC PARTITIONS
     produce TOPIC CODEC FIRST COUNT KEYS
     consume GROUP TOPIC COUNT          (0: until SIGTERM)
+    write TOPIC FILE CODEC,CODEC...    each record of FILE once with each codec
+    read GROUP TOPIC COUNT             with all settings at their defaults, but for the beginning as the place to start
 
-Each prints one JSON object a line: {key, partition, offset}, {key, value, partition, offset} or {assigned: [partitions]}.
+The first three print one JSON object a line: {key, partition, offset}, {key, value, partition, offset} or
+{assigned: [partitions]}. A record of the last two is a line of words: key, value, and for each header its name and its value;
+each is a colon and base64, or - for null.
 """
 
+import base64
 import json
 import os
 import sys
@@ -35,7 +40,26 @@ def made(first, count, keys):
         yield (f"key-{i % keys}".encode() if keys else None), f"value-{i}".encode()
 
 
-def main(create, produce, consume):
+def word(content):
+    return "-" if content is None else ":" + base64.b64encode(content).decode()
+
+
+def read_file(name):
+    """Yields key, value and headers of each record."""
+    with open(name) as file:
+        for line in file:
+            key, value, *rest = [None if w == "-" else base64.b64decode(w[1:]) for w in line.split()]
+            yield key, value, [(name.decode(), content) for name, content in zip(rest[::2], rest[1::2])]
+
+
+def told(key, value, headers):
+    words = [key, value]
+    for name, content in headers or ():
+        words += name.encode(), content
+    print(" ".join(map(word, words)), flush=True)
+
+
+def main(create, produce, consume, write, read):
     command, *args = sys.argv[1:]
     if command == "create":
         create(args[0], int(args[1]))
@@ -44,5 +68,9 @@ def main(create, produce, consume):
         produce(topic, codec, made(int(first), int(count), int(keys)))
     elif command == "consume":
         consume(args[0], args[1], int(args[2]))
+    elif command == "write":
+        write(args[0], list(read_file(args[1])), args[2].split(","))
+    elif command == "read":
+        read(args[0], args[1], int(args[2]))
     else:
         raise SystemExit(f"unknown command {command}")

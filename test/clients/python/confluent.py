@@ -2,7 +2,7 @@
 
 import signal
 
-from client import bootstrap, group_protocol, main, noted, printed, session_timeout
+from client import bootstrap, group_protocol, main, noted, printed, session_timeout, told
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -90,4 +90,26 @@ def consume(group, topic, count):
     consumer.close()
 
 
-main(create, produce, consume)
+def write(topic, records, codecs):
+    for codec in codecs:
+        producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
+        failures = []
+        for key, value, headers in records:
+            producer.produce(topic, key=key, value=value, headers=headers, on_delivery=lambda error, _: error and failures.append(error))
+        if producer.flush(60) or failures:
+            raise SystemExit(f"not delivered: {failures}")
+
+
+def read(group, topic, count):
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    while count:
+        message = consumer.poll(60)
+        if message is None or message.error():
+            raise SystemExit(f"{count} records missing: {message and message.error()}")
+        told(message.key(), message.value(), message.headers())
+        count -= 1
+    consumer.close()
+
+
+main(create, produce, consume, write, read)

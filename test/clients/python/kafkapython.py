@@ -2,7 +2,7 @@
 
 import signal
 
-from client import bootstrap, main, noted, printed, session_timeout
+from client import bootstrap, main, noted, printed, session_timeout, told
 from kafka import ConsumerRebalanceListener, KafkaConsumer, KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import CommitFailedError, RebalanceInProgressError
@@ -72,4 +72,24 @@ def consume(group, topic, count):
     consumer.close()
 
 
-main(create, produce, consume)
+def write(topic, records, codecs):
+    for codec in codecs:
+        producer = KafkaProducer(bootstrap_servers=bootstrap, compression_type=None if codec == "none" else codec)
+        sent = [producer.send(topic, key=key, value=value, headers=headers) for key, value, headers in records]
+        producer.flush()
+        for future in sent:
+            future.get(timeout=60)
+        producer.close()
+
+
+def read(group, topic, count):
+    consumer = KafkaConsumer(topic, bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest")
+    for record in consumer:
+        told(record.key, record.value, record.headers)
+        count -= 1
+        if not count:
+            break
+    consumer.close()
+
+
+main(create, produce, consume, write, read)

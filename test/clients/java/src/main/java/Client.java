@@ -1,5 +1,9 @@
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Base64;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.List;
@@ -19,13 +23,14 @@ import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.RebalanceInProgressException;
 import org.apache.kafka.common.errors.WakeupException;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * The commands of the client tests: create TOPIC PARTITIONS, produce TOPIC CODEC FIRST COUNT KEYS, consume GROUP TOPIC COUNT
- * (0: until SIGTERM). Prints one JSON object a line: {key, partition, offset}, {key, value, partition, offset} or
- * {assigned: [partitions]}.
+ * Java's own client as its users write it, driven by the client tests; see clients/python/client.py for the commands.
  */
 public final class Client {
     private static final String BOOTSTRAP = System.getenv("BOOTSTRAP");
@@ -34,6 +39,8 @@ public final class Client {
         switch (args[0]) {
             case "create" -> create(args[1], Integer.parseInt(args[2]));
             case "produce" -> produce(args[1], args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4]), Integer.parseInt(args[5]));
+            case "write" -> write(args[1], args[2], args[3]);
+            case "read" -> read(args[1], args[2], Integer.parseInt(args[3]));
             case "consume" -> consume(args[1], args[2], Integer.parseInt(args[3]));
             default -> throw new IllegalArgumentException(args[0]);
         }
@@ -143,6 +150,51 @@ public final class Client {
             }
             System.err.println(refused);
         }
+    }
+
+    private static void write(String topic, String file, String codecs) throws Exception {
+        for (String codec : codecs.split(",")) {
+            Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", BOOTSTRAP, "compression.type", codec));
+            List<Future<RecordMetadata>> sent = new ArrayList<>();
+            try (KafkaProducer<byte[], byte[]> producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
+                for (String line : Files.readAllLines(Path.of(file))) {
+                    String[] words = line.split(" ");
+                    var record = new ProducerRecord<>(topic, bytes(words[0]), bytes(words[1]));
+                    for (int i = 2; i < words.length; i += 2) {
+                        record.headers().add(new String(bytes(words[i]), StandardCharsets.UTF_8), bytes(words[i + 1]));
+                    }
+                    sent.add(producer.send(record));
+                }
+            }
+            for (Future<RecordMetadata> one : sent) {
+                one.get();
+            }
+        }
+    }
+
+    private static void read(String group, String topic, int count) {
+        Map<String, Object> config = new HashMap<>(Map.of("bootstrap.servers", BOOTSTRAP, "group.id", group, "auto.offset.reset", "earliest"));
+        try (var consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+            consumer.subscribe(List.of(topic));
+            while (count > 0) {
+                for (ConsumerRecord<byte[], byte[]> record : consumer.poll(Duration.ofMillis(200))) {
+                    StringBuilder words = new StringBuilder(word(record.key())).append(' ').append(word(record.value()));
+                    for (Header header : record.headers()) {
+                        words.append(' ').append(word(header.key().getBytes(StandardCharsets.UTF_8))).append(' ').append(word(header.value()));
+                    }
+                    System.out.println(words);
+                    count--;
+                }
+            }
+        }
+    }
+
+    private static byte[] bytes(String word) {
+        return word.equals("-") ? null : Base64.getDecoder().decode(word.substring(1));
+    }
+
+    private static String word(byte[] bytes) {
+        return bytes == null ? "-" : ":" + Base64.getEncoder().encodeToString(bytes);
     }
 
     private static String quoted(String text) {
