@@ -85,8 +85,10 @@ func (k kafkaGo) consume(ctx context.Context, group, topic string, count int) er
 }
 
 func (k kafkaGo) write(ctx context.Context, topic, codec string, records []keyValue) error {
-	writer := &kafka.Writer{Addr: kafka.TCP(k.bootstrap...), Topic: topic, Compression: kafkaGoCodecs[codec], RequiredAcks: kafka.RequireAll,
-		BatchTimeout: 5 * time.Millisecond}
+	writer := &kafka.Writer{
+		Addr: kafka.TCP(k.bootstrap...), Topic: topic, Compression: kafkaGoCodecs[codec], RequiredAcks: kafka.RequireAll,
+		BatchTimeout: 5 * time.Millisecond,
+	}
 	messages := make([]kafka.Message, 0, len(records))
 	for _, r := range records {
 		message := kafka.Message{Key: r.key, Value: r.value}
@@ -99,8 +101,10 @@ func (k kafkaGo) write(ctx context.Context, topic, codec string, records []keyVa
 }
 
 func (k kafkaGo) read(ctx context.Context, group, topic string, count int) error {
-	reader := kafka.NewReader(kafka.ReaderConfig{Brokers: k.bootstrap, GroupID: group, Topic: topic, StartOffset: kafka.FirstOffset,
-		MaxWait: 200 * time.Millisecond})
+	reader := kafka.NewReader(kafka.ReaderConfig{
+		Brokers: k.bootstrap, GroupID: group, Topic: topic, StartOffset: kafka.FirstOffset,
+		MaxWait: 200 * time.Millisecond,
+	})
 	for range count {
 		message, err := reader.ReadMessage(ctx)
 		if err != nil {
