@@ -71,8 +71,6 @@ type Node struct {
 	listeners []server.Listener
 	http      *httpListener // nil: HTTP is not answered
 
-	kraftVersion int16 // of the quorum, set before anybody is served
-
 	reports dirReports
 
 	ended chan struct{} // closed when the node gave up by itself
@@ -135,7 +133,6 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	if err := n.quorum.Start(ctx, n.registration()); err != nil {
 		return nil, err
 	}
-	n.kraftVersion = n.quorum.Membership().Version
 	n.reports.start(n)
 	n.server.Serve(n.listeners...)
 	n.http.serving(n)
@@ -326,7 +323,7 @@ func (n *Node) features() api.Features {
 		f.Supported = append(f.Supported, api.SupportedFeature{Name: feature.Name, Min: feature.Min, Max: feature.Max})
 		level := image.Features()[feature.Name]
 		if feature.Name == meta.KRaftVersion { // which the quorum's log says, not the metadata in it
-			level = n.kraftVersion
+			level = n.quorum.Membership().Version
 		}
 		if level > 0 {
 			f.Finalized = append(f.Finalized, api.FinalizedFeature{Name: feature.Name, Level: level})

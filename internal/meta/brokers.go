@@ -52,19 +52,12 @@ func (p *Partition) takeLead(im *Image, reg Registration) *sysrecord.PartitionCh
 	if leads && !reg.Unclean || !leads && p.Leader != kafka.NoNode {
 		return nil
 	}
-	inSync, eligible := slices.Contains(p.ISR, reg.ID), slices.Contains(p.ELR, reg.ID)
-	if !leads && !inSync && !eligible {
+	if !leads && !slices.Contains(p.ISR, reg.ID) && !slices.Contains(p.ELR, reg.ID) {
 		return nil
 	}
 	change := sysrecord.NewPartitionChangeRecord()
 	change.Leader = reg.ID
-	if len(p.LastELR) > 0 {
-		change.LastKnownELR = []kafka.NodeID{} // only of use while nobody leads
-	}
-	if !inSync && eligible {
-		change.ISR = append(slices.Clone(p.ISR), reg.ID)
-		change.EligibleLeaderReplicas = slices.DeleteFunc(slices.Clone(p.ELR), func(id kafka.NodeID) bool { return id == reg.ID })
-	}
+	p.enterISR(reg.ID, change)
 	return change
 }
 

@@ -307,12 +307,73 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 		b, _ := s.im.Broker(nodes(words[0])[0])
 		s.p("fenced=%v", b.Fenced)
 	},
+	// elect preferred|unclean|odd [TOPIC PARTITION...]  without a topic: all partitions
+	"elect": func(s *scenario, words []string) {
+		kinds := map[string]ElectionType{"preferred": PreferredElection, "unclean": UncleanElection, "odd": 2}
+		cmd := ElectLeaders{Type: kinds[words[0]]}
+		if len(words) > 1 {
+			row := TopicPartitions{Topic: words[1]}
+			for _, id := range nodes(strings.Join(words[2:], "+")) {
+				row.Partitions = append(row.Partitions, int32(id))
+			}
+			cmd.Topics = append(cmd.Topics, row)
+		}
+		entries, results, err := DecideElectLeaders(s.im, cmd)
+		if err != nil {
+			s.p("%v", err)
+		}
+		for _, r := range results {
+			for _, p := range r.Partitions {
+				s.p("%s-%d: %s", r.Topic, p.Partition, outcome(p.Err))
+			}
+		}
+		s.took(entries)
+	},
+	// reassign [fixed] TOPIC PARTITION=1+2... PARTITION=cancel
+	"reassign": func(s *scenario, words []string) {
+		cmd := Reassign{FixedFactors: words[0] == "fixed"}
+		if cmd.FixedFactors {
+			words = words[1:]
+		}
+		for _, w := range words[1:] {
+			number, target, _ := strings.Cut(w, "=")
+			r := Reassignment{Topic: words[0], Replicas: nodes(target), Cancel: target == "cancel"}
+			n, _ := strconv.Atoi(number)
+			r.Partition = int32(n)
+			cmd.Partitions = append(cmd.Partitions, r)
+		}
+		entries, results := DecideReassign(s.im, cmd)
+		for i, err := range results {
+			s.p("%s-%d: %s", words[0], cmd.Partitions[i].Partition, outcome(err))
+		}
+		s.took(entries)
+	},
+	// features KIND [validate] NAME=LEVEL...  kinds are Kafka's numbers
+	"features": func(s *scenario, words []string) {
+		kind, _ := strconv.Atoi(words[0])
+		cmd := UpdateFeatures{KRaft: 0, MinISR: "2"}
+		for _, w := range words[1:] {
+			if w == "validate" {
+				cmd.ValidateOnly = true
+				continue
+			}
+			name, level, _ := strings.Cut(w, "=")
+			n, _ := strconv.Atoi(level)
+			cmd.Updates = append(cmd.Updates, FeatureUpdate{name, int16(n), UpgradeType(kind)})
+		}
+		entries, raise, err := DecideUpdateFeatures(s.im, cmd)
+		s.p("%s, raise kraft.version %v", outcome(err), raise)
+		s.took(entries)
+	},
 	// show prints the topics, and what is set
 	"show": func(s *scenario, _ []string) {
 		for t := range s.im.Topics() {
 			s.p("%s %s", t.Name, sortedConfig(s.im, Resource{TopicResource, t.Name}))
 			for i, p := range t.Partitions {
 				s.p("  %d replicas=%v isr=%v leader=%d epoch=%d/%d", i, p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch)
+				if p.Reassigning() {
+					s.p("    adding=%v removing=%v", p.Adding, p.Removing)
+				}
 			}
 		}
 		for _, kind := range []ResourceType{BrokerResource, ClientMetricsResource, GroupResource} {

@@ -111,6 +111,31 @@ func (n *Node) AlterQuotas(ctx context.Context, cmd meta.AlterQuotas) (results [
 	return results, err
 }
 
+// ElectLeaders elects leaders. The error of a wrong request is a *kafka.Refusal.
+func (n *Node) ElectLeaders(ctx context.Context, cmd meta.ElectLeaders) (results []meta.ElectionResult, err error) {
+	err = n.propose(ctx, func(im *meta.Image) (entries []meta.Entry, refused error) {
+		entries, results, refused = meta.DecideElectLeaders(im, cmd)
+		return entries, refused
+	})
+	return results, err
+}
+
+// Reassign changes on which brokers partitions are.
+func (n *Node) Reassign(ctx context.Context, cmd meta.Reassign) (results []meta.ReassignResult, err error) {
+	err = n.propose(ctx, func(im *meta.Image) (entries []meta.Entry, _ error) {
+		entries, results = meta.DecideReassign(im, cmd)
+		return entries, nil
+	})
+	return results, err
+}
+
+// UnregisterController removes a controller that is not coming back.
+func (n *Node) UnregisterController(ctx context.Context, id kafka.NodeID) error {
+	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
+		return meta.DecideUnregisterController(im, id, n.o.NodeID)
+	})
+}
+
 // UnregisterBroker removes a broker that is not coming back.
 func (n *Node) UnregisterBroker(ctx context.Context, id kafka.NodeID) error {
 	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {

@@ -63,20 +63,20 @@ var Keys = []Key{
 	{kmsg.ExpireDelegationToken, 1, 2, ComesWithSecurity},
 	{kmsg.DescribeDelegationToken, 1, 3, ComesWithSecurity},
 	{kmsg.DeleteGroups, 0, 3, ""},
-	{kmsg.ElectLeaders, 0, 2, ComesWithAPI},
+	{kmsg.ElectLeaders, 0, 2, ""},
 	{kmsg.IncrementalAlterConfigs, 0, 1, ""},
-	{kmsg.AlterPartitionAssignments, 0, 1, ComesWithCluster},
-	{kmsg.ListPartitionReassignments, 0, 0, ComesWithCluster},
+	{kmsg.AlterPartitionAssignments, 0, 1, ""},
+	{kmsg.ListPartitionReassignments, 0, 0, ""},
 	{kmsg.OffsetDelete, 0, 0, ""},
 	{kmsg.DescribeClientQuotas, 0, 1, ""},
 	{kmsg.AlterClientQuotas, 0, 1, ""},
-	{kmsg.DescribeUserSCRAMCredentials, 0, 0, ComesWithSecurity},
+	{kmsg.DescribeUserSCRAMCredentials, 0, 0, ""},
 	{kmsg.AlterUserSCRAMCredentials, 0, 0, ComesWithSecurity},
-	{kmsg.DescribeQuorum, 0, 2, ComesWithAPI},
-	{kmsg.UpdateFeatures, 0, 2, ComesWithAPI},
+	{kmsg.DescribeQuorum, 0, 2, ""},
+	{kmsg.UpdateFeatures, 0, 2, ""},
 	{kmsg.DescribeCluster, 0, 2, ""},
 	{kmsg.DescribeProducers, 0, 0, ""},
-	{kmsg.UnregisterBroker, 0, 0, ComesWithCluster},
+	{kmsg.UnregisterBroker, 0, 0, ""},
 	{kmsg.DescribeTransactions, 0, 0, ComesWithTransactions},
 	{kmsg.ListTransactions, 0, 2, ComesWithTransactions},
 	{kmsg.ConsumerGroupHeartbeat, 0, 1, ""},
@@ -102,7 +102,7 @@ var Keys = []Key{
 	{91, 0, 0, ComesWithShare},   // AlterShareGroupOffsets
 	{92, 0, 0, ComesWithShare},   // DeleteShareGroupOffsets
 	{93, 0, 0, ComesWithStreams}, // StreamsGroupTopologyDescriptionUpdate
-	{94, 0, 0, ComesWithCluster}, // UnregisterController
+	{94, 0, 0, ""},               // UnregisterController
 }
 
 // VersionsOf returns the versions of a key that are answered: those of the table, and for Produce from 3 on.

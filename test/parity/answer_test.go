@@ -59,7 +59,7 @@ type extraction struct {
 }
 
 // subjects are the fields that say what a row is about.
-var subjects = []string{"ResourceType", "ResourceName", "Group", "Topic", "TopicID", "Partition", "Key", "MemberID", "NodeID", "Name", "ApiKey"}
+var subjects = []string{"ResourceType", "ResourceName", "Group", "Topic", "TopicID", "Partition", "Key", "MemberID", "NodeID", "Name", "User", "ApiKey"}
 
 // ordered are the rows whose order means something: the pages of DescribeTopicPartitions. All others are told apart by what they
 // are about, and a topic that is named in two rows is the same as in one, as every client has it.
@@ -155,6 +155,7 @@ func (x *extraction) about(row reflect.Value) string {
 var own = []reflect.Type{
 	reflect.TypeFor[kmsg.MetadataResponseTopic](), reflect.TypeFor[kmsg.DescribeTopicPartitionsResponseTopic](),
 	reflect.TypeFor[kmsg.DescribeLogDirsResponseDirTopic](), reflect.TypeFor[kmsg.ListConfigResourcesResponseConfigResource](),
+	reflect.TypeFor[kmsg.ElectLeadersResponseTopic](),
 }
 
 // ours tells which rows are not compared: settings that only this broker has, and the brokers' own topics.
@@ -189,10 +190,14 @@ func (x *extraction) value(name string, v reflect.Value) string {
 		return some(v.Len() > 0, `""`)
 	case name == "Host" || name == "Dir" || name == "Documentation" || name == "ClusterID":
 		return some(v.Len() > 0, `""`)
+	case name == "Port" && v.CanUint():
+		return some(v.Uint() > 0, "0")
 	case name == "Port" || name == "FinalizedFeaturesEpoch" || name == "TotalBytes" || name == "UsableBytes" || name == "Size":
 		return some(v.Int() > 0, fmt.Sprint(v.Int()))
-	case name == "LogAppendTime" || name == "LastTimestamp":
+	case name == "LogAppendTime" || name == "LastTimestamp" || name == "LastFetchTimestamp" || name == "LastCaughtUpTimestamp":
 		return some(near(v.Int()), fmt.Sprint(v.Int()))
+	case x.req.Key() == int16(kmsg.DescribeQuorum) && (name == "HighWatermark" || name == "LogEndOffset"):
+		return some(v.Int() > 0, fmt.Sprint(v.Int()))
 	case name == "SessionID":
 		switch id := int32(v.Int()); {
 		case id == 0:

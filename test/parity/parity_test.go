@@ -44,7 +44,7 @@ var properties = map[string]string{
 // places are the settings that only Raftsman is given here: test/kafka/kafka has them for Kafka.
 var places = map[string]string{
 	"process.roles": "broker,controller", "controller.listener.names": "CONTROLLER", "inter.broker.listener.name": "PLAINTEXT",
-	"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
+	"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093", "advertised.listeners": "PLAINTEXT://127.0.0.1:9092",
 }
 
 // everything is the whole conversation, in order. Metadata comes first: of all topics, while there are few.
@@ -69,6 +69,12 @@ func everything() *conversation {
 	c.recreated()
 	c.odd()
 	c.consumers()
+	c.describeQuorum()
+	c.electLeaders()
+	c.reassignments()
+	c.credentials()
+	c.updateFeatures()
+	c.unregister()
 	c.nameApart()
 	return c
 }
@@ -152,15 +158,15 @@ func TestEveryVersionHasAGoodAndABadCase(t *testing.T) {
 	}
 }
 
-// neverSucceeds names what is not to be done on a listener without logins.
+// neverSucceeds names what is not to be done on a listener without logins, and by a quorum of one.
 func neverSucceeds(key kmsg.Key) bool {
-	return key == kmsg.SASLHandshake || key == kmsg.SASLAuthenticate
+	return key == kmsg.SASLHandshake || key == kmsg.SASLAuthenticate || key == kmsg.UnregisterController
 }
 
 // neverFails names what has no way to go wrong on one healthy node.
 func neverFails(key kmsg.Key, version int16) bool {
 	switch key {
-	case kmsg.ListGroups, kmsg.DescribeLogDirs:
+	case kmsg.ListGroups, kmsg.DescribeLogDirs, kmsg.ListPartitionReassignments:
 		return true
 	case kmsg.ApiVersions:
 		return version < 3
@@ -203,7 +209,7 @@ func startKafka(t *testing.T) (address string) {
 			t.Fatalf("kafka %s: %v\n%s\nserver.log ends: %s", strings.Join(args, " "), err, out, log[max(0, len(log)-3000):])
 		}
 	}
-	t.Cleanup(func() { run("stop", dir) })
+	t.Cleanup(func() { run("stop", dir, "KILL") }) // one that has unregistered itself does not end in order
 	run(args...)
 	return "127.0.0.1:" + port
 }

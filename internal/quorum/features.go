@@ -1,0 +1,71 @@
+package quorum
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/raftsman/raftsman/internal/invariant"
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/kraft"
+	"github.com/raftsman/raftsman/internal/meta"
+)
+
+// UpdateFeatures changes the levels of features, all or none.
+func (n *Node) UpdateFeatures(ctx context.Context, cmd meta.UpdateFeatures) error {
+	cmd.MinISR = n.o.MinISR
+	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
+		cmd.KRaft = n.core.Membership().Version
+		entries, raise, err := meta.DecideUpdateFeatures(im, cmd)
+		if err != nil || !raise {
+			return entries, err
+		}
+		return entries, n.raiseKRaftVersionLocked()
+	})
+}
+
+// raiseKRaftVersionLocked writes kraft.version 1 and the voter, which only the configuration has named so far, into the log. The
+// quorum-state file keeps its old layout until the next start: both are read.
+func (n *Node) raiseKRaftVersionLocked() error {
+	old := n.core.Membership()
+	invariant.Check(old.Version == 0 && len(old.Voters) == 1, "kraft.version is raised from %d with %d voters", old.Version, len(old.Voters))
+	raised := kraft.Membership{Version: 1, Voters: []kraft.Voter{{
+		ID: n.o.NodeID, Directory: n.o.Dir.ID(), Endpoints: n.o.controllerEndpoints(), MaxVersion: 1,
+	}}}
+	nowMs := n.o.Now().UnixMilli()
+	batch := encodeControl(membershipControls(raised), nowMs)
+	epoch := n.core.State().Epoch
+	appended, err := n.log.Append(batch, epoch, n.o.Now())
+	if err != nil {
+		return n.failLocked(fmt.Errorf("append to the metadata log: %w", err))
+	}
+	n.core.SetMembership(raised)
+	n.appendedLocked(n.tip.Update().Image(appended.Last, epoch, nowMs), int64(len(batch)))
+	return nil
+}
+
+// Description is the state of the quorum as its leader sees it.
+type Description struct {
+	Leader        kafka.NodeID
+	Epoch         kafka.Epoch
+	HighWatermark kafka.Offset
+	End           kafka.Offset
+	Voters        []kraft.Voter
+}
+
+// Describe returns the state of the quorum. Voters have no endpoints where neither the log nor this node knows them.
+func (n *Node) Describe() (Description, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.started {
+		return Description{}, kafka.NotLeaderOrFollower
+	}
+	state := n.core.State()
+	d := Description{Leader: state.Leader, Epoch: state.Epoch, HighWatermark: n.core.HighWatermark(), End: n.log.EndOffset()}
+	for _, v := range n.core.Membership().Voters {
+		if v.ID == n.o.NodeID && len(v.Endpoints) == 0 {
+			v.Endpoints = n.o.controllerEndpoints()
+		}
+		d.Voters = append(d.Voters, v)
+	}
+	return d, nil
+}
