@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -79,7 +80,7 @@ func DecideElectLeaders(im *Image, cmd ElectLeaders) (entries []Entry, results [
 				change.TopicID, change.PartitionID = t.ID, n
 				entries = append(entries, Entry{Record: change, Version: im.partitionRecordVersion()})
 			}
-			if !all || err != errElected {
+			if !all || !errors.Is(err, kafka.ElectionNotNeeded) {
 				result.Partitions = append(result.Partitions, PartitionResult{n, err})
 			}
 		}

@@ -1,7 +1,7 @@
 package raw
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,7 +33,9 @@ func UpdateFeatures(version int16, kind int8, levels ...string) *kmsg.UpdateFeat
 		name, level, _ := strings.Cut(wanted, "=")
 		row := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 		row.Feature, row.UpgradeType, row.AllowDowngrade = name, kind, kind != Upgrade
-		fmt.Sscan(level, &row.MaxVersionLevel)
+		if n, err := strconv.ParseInt(level, 10, 16); err == nil {
+			row.MaxVersionLevel = int16(n)
+		}
 		req.FeatureUpdates = append(req.FeatureUpdates, row)
 	}
 	return req
