@@ -21,6 +21,7 @@ import (
 type Quotas struct {
 	image     func() *meta.Image
 	began     time.Time
+	window    quota.Window // of all but mutations
 	throttled [quota.Kinds]metric.Counter
 	accepting atomic.Pointer[connectionRates]
 
@@ -32,7 +33,7 @@ type Quotas struct {
 func NewQuotas(b *config.Broker, image func() *meta.Image) *Quotas {
 	window := quota.Window{Count: b.Int("quota.window.num"), SizeMs: 1000 * b.Int64("quota.window.size.seconds")}
 	mutations := quota.Window{Count: b.Int("controller.quota.window.num"), SizeMs: 1000 * b.Int64("controller.quota.window.size.seconds")}
-	q := &Quotas{image: image, began: time.Now(), meters: quota.NewMeters(window, mutations)}
+	q := &Quotas{image: image, began: time.Now(), window: window, meters: quota.NewMeters(window, mutations)}
 	q.SetConnectionRates(b)
 	return q
 }
@@ -48,12 +49,14 @@ type connectionRates struct {
 func (q *Quotas) SetConnectionRates(b *config.Broker) {
 	const key = "max.connection.creation.rate"
 	r := &connectionRates{all: b.Int(key), of: map[string]int{}}
+	forClients := 0
 	for _, l := range b.Listeners() {
+		r.of[l.Name] = b.ListenerInt(l.Name, key)
 		if !l.Controller {
-			r.of[l.Name] = b.ListenerInt(l.Name, key)
+			forClients++
 		}
 	}
-	if len(r.of) > 1 {
+	if forClients > 1 {
 		r.protected = b.InterBrokerListener()
 	}
 	q.accepting.Store(r)
@@ -88,8 +91,12 @@ func (q *Quotas) Admit(ip netip.Addr) (refusedFor time.Duration) {
 	if image == nil {
 		return 0
 	}
+	held, ok := quota.FindAddress(image, ip)
+	if !ok {
+		return 0
+	}
 	q.mu.Lock()
-	refusedMs := q.meters.Connect(image, ip, q.nowMs())
+	refusedMs := q.meters.Connect(held, q.nowMs())
 	q.mu.Unlock()
 	return time.Duration(q.count(quota.Connections, refusedMs)) * time.Millisecond
 }
@@ -115,42 +122,44 @@ func (q *Quotas) count(k quota.Kind, waitMs int64) int64 {
 	return waitMs
 }
 
+// held returns the quota of the kind that holds for a client, false where there is none. It takes no lock.
+func (q *Quotas) held(k quota.Kind, who requester) (h quota.Held, ok bool) {
+	if image := q.limits(k); image != nil {
+		return quota.Find(image, k, who.user, who.clientID)
+	}
+	return quota.Held{}, false
+}
+
 // record notes what a client has used and returns how long it is to wait, in milliseconds.
 func (q *Quotas) record(k quota.Kind, who requester, amount float64) (waitMs int32) {
-	image := q.limits(k)
-	if image == nil {
+	held, ok := q.held(k, who)
+	if !ok {
 		return 0
 	}
 	q.mu.Lock()
-	wait := q.meters.Record(image, k, who.user, who.clientID, amount, q.nowMs())
+	wait := q.meters.Record(held, amount, q.nowMs())
 	q.mu.Unlock()
 	return int32(q.count(k, wait))
 }
 
 // add notes what a client has used without asking what follows; an amount below 0 takes back what was recorded.
 func (q *Quotas) add(k quota.Kind, who requester, amount float64) {
-	image := q.limits(k)
-	if image == nil {
+	held, ok := q.held(k, who)
+	if !ok {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.meters.Add(image, k, who.user, who.clientID, amount, q.nowMs())
+	q.meters.Add(held, amount, q.nowMs())
 }
 
 // fetchMax bounds what one Fetch asks for by what it could get without waiting: with more it would wait every time.
 func (q *Quotas) fetchMax(who requester, bytesMax int32) int32 {
-	image := q.limits(quota.FetchBytes)
-	if image == nil {
+	held, ok := q.held(quota.FetchBytes, who)
+	if !ok {
 		return bytesMax
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	burst, limited := q.meters.Burst(image, quota.FetchBytes, who.user, who.clientID)
-	if !limited || burst >= float64(bytesMax) {
-		return bytesMax
-	}
-	return int32(burst)
+	return int32(min(q.window.Burst(held), float64(bytesMax)))
 }
 
 // requester is who has sent a request, as quotas name it.
@@ -239,8 +248,8 @@ func (q *Quotas) mutation(c call, strictFrom int16) *mutation {
 // charge is a [meta.Charge].
 func (m *mutation) charge(partitions int) error {
 	q := m.quotas
-	image := q.limits(quota.Mutations)
-	if image == nil {
+	held, ok := q.held(quota.Mutations, m.who)
+	if !ok {
 		return nil
 	}
 	q.mu.Lock()
@@ -248,7 +257,7 @@ func (m *mutation) charge(partitions int) error {
 	if m.strict {
 		ask = q.meters.Charge
 	}
-	waitMs := ask(image, m.who.user, m.who.clientID, partitions, q.nowMs())
+	waitMs := ask(held, partitions, q.nowMs())
 	q.mu.Unlock()
 	if q.count(quota.Mutations, waitMs) == 0 {
 		return nil

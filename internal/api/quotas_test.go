@@ -70,6 +70,20 @@ func TestAnswersOverAQuotaComeAtOnceAndTheNextRequestWaits(t *testing.T) {
 	}
 }
 
+// A Produce without an answer makes its client wait as well.
+func TestAProducerWithoutAnswersWaits(t *testing.T) {
+	t.Parallel()
+	b := brokertest.Start(t, short()...)
+	l := connect(t, b.Addr())
+	l.Create("t", 1)
+	l.limit(raw.QuotaOf("user"), raw.SetQuota("producer_byte_rate", 100_000))
+	began := time.Now()
+	l.Send(raw.Produce(9, 0, raw.ProduceRow{Topic: "t", Records: raw.Values(strings.Repeat("x", 250_000))}))
+	if l.Ask(raw.At(0, kmsg.NewPtrApiVersionsRequest())); time.Since(began) < 1500*time.Millisecond {
+		t.Errorf("the next request was read after %v, want 1.5 s", time.Since(began))
+	}
+}
+
 // Answers of a throttled session are empty and keep it, and its epochs go on.
 func TestRule73ThrottledSession(t *testing.T) {
 	t.Parallel()

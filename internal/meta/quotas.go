@@ -102,7 +102,7 @@ func (u *Update) setQuota(e quota.Entity, r *sysrecord.ClientQuotaRecord) {
 	case !was && !r.Remove:
 		q.counts[kind]++
 	}
-	if ip, ok := addressOf(e); ok && kind == quota.Connections {
+	if ip, ok := addressOf(e); ok && kind == quota.Connections && e == (quota.Entity{IP: e.IP}) {
 		if r.Remove {
 			q.rates.remove(u.by, ip)
 		} else {

@@ -118,6 +118,31 @@ func TestQuotasOfUnknownEntitiesAreKept(t *testing.T) {
 	}
 }
 
+// No request can give a quota to an address of a user. A record that does so says nothing about the address, also not when it goes.
+func TestAQuotaOfAnAddressWithAUserIsNotTheAddresss(t *testing.T) {
+	ip := netip.MustParseAddr("10.0.0.1")
+	u := NewImage("cluster").Update()
+	for _, r := range []*sysrecord.ClientQuotaRecord{
+		quotaRecord(quota.Entity{IP: quota.Named("10.0.0.1")}, "connection_creation_rate", 5, false),
+		quotaRecord(quota.Entity{IP: quota.Named("10.0.0.1"), User: quota.Named("u")}, "connection_creation_rate", 7, false),
+	} {
+		if err := u.Apply(Entry{Record: r}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	im := u.Image(0, 0, 0)
+	if got, _ := im.ConnectionRate(ip); got != 5 {
+		t.Errorf("the address has %v, want 5", got)
+	}
+	u = im.Update()
+	if err := u.Apply(Entry{Record: quotaRecord(quota.Entity{IP: quota.Named("10.0.0.1"), User: quota.Named("u")}, "connection_creation_rate", 0, true)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := u.Image(1, 0, 0).ConnectionRate(ip); got != 5 {
+		t.Errorf("the address has %v when the other record is gone, want 5", got)
+	}
+}
+
 func TestARequestChangesOnlySoManyQuotas(t *testing.T) {
 	changes := make([]QuotaChange, requestRecordsMax+1)
 	for i := range changes {

@@ -1,19 +1,21 @@
 package quota
 
-import "net/netip"
-
 const (
 	// silentMs is after how long without use a client is forgotten.
 	silentMs = 3_600_000
-	// metersMax is how many are remembered at once; the one that was silent for longest goes first. Each takes about 700 bytes.
-	metersMax = 20_000
+	// bytesMax is what all that are remembered may take; who was silent for longest goes first. They are 20,000 and more, unless
+	// clients give themselves long names.
+	bytesMax = 16 << 20
+	// meterBytes is what one takes beside its names.
+	meterBytes = 700
 )
 
-// Meters measure what clients use, those alone that have a quota. A quota that changes leaves what was measured as it is.
+// Meters measure what those use who have a quota. A quota that changes leaves what was measured as it is.
 type Meters struct {
 	window    Window // quota.window.num and .size.seconds
 	mutations Window // controller.quota.window.num and .size.seconds
 	meters    map[subject]*meter
+	bytes     int
 	oldest    *meter // silent for longest
 	newest    *meter
 }
@@ -36,43 +38,32 @@ func (m *Meters) Len() int { return len(m.meters) }
 
 // Record notes that a client has used an amount, and returns how long it is to wait. Produce and fetch bytes may cost any time; of
 // request time it is one sample at most, as the client is not alone to blame for it.
-func (m *Meters) Record(l Limits, k Kind, user, clientID string, amount float64, nowMs int64) (waitMs int64) {
-	s, limit, ok := holds(l, k, user, clientID)
-	if !ok {
-		return 0
-	}
-	r := &m.find(s, nowMs).rate
+func (m *Meters) Record(h Held, amount float64, nowMs int64) (waitMs int64) {
+	r := &m.find(h.subject, nowMs).rate
 	r.record(m.window, amount, nowMs)
-	waitMs = r.excess(m.window, limit, nowMs)
-	if k == RequestTime {
+	waitMs = r.excess(m.window, h.limit, nowMs)
+	if h.kind == RequestTime {
 		waitMs = min(waitMs, m.window.SizeMs)
 	}
 	return waitMs
 }
 
 // Add notes what a client has used, or with an amount below 0 what it did not get after all, without asking what follows from it.
-func (m *Meters) Add(l Limits, k Kind, user, clientID string, amount float64, nowMs int64) {
-	if s, _, ok := holds(l, k, user, clientID); ok {
-		m.find(s, nowMs).rate.record(m.window, amount, nowMs)
-	}
+func (m *Meters) Add(h Held, amount float64, nowMs int64) {
+	m.find(h.subject, nowMs).rate.record(m.window, amount, nowMs)
 }
 
-// Burst returns what a client that was silent may use at once without having to wait. It is false for a client without a quota.
-func (m *Meters) Burst(l Limits, k Kind, user, clientID string) (amount float64, limited bool) {
-	_, limit, ok := holds(l, k, user, clientID)
-	return limit * float64(m.window.Count-1) * float64(m.window.SizeMs) / 1000, ok
+// Burst returns what a client that was silent may use at once without having to wait.
+func (w Window) Burst(h Held) (amount float64) {
+	return h.limit * float64(w.Count-1) * float64(w.SizeMs) / 1000
 }
 
 // Charge takes tokens for a mutation that is about to be made, or returns how long it is until it may be asked for again: then
 // nothing was taken. One mutation may overdraw the bucket, whatever its size.
-func (m *Meters) Charge(l Limits, user, clientID string, partitions int, nowMs int64) (refusedMs int64) {
-	s, limit, ok := holds(l, Mutations, user, clientID)
-	if !ok {
-		return 0
-	}
-	b := &m.find(s, nowMs).bucket
-	b.refill(m.mutations, limit, nowMs)
-	if refusedMs = b.debtMs(limit); refusedMs == 0 {
+func (m *Meters) Charge(h Held, partitions int, nowMs int64) (refusedMs int64) {
+	b := &m.find(h.subject, nowMs).bucket
+	b.refill(m.mutations, h.limit, nowMs)
+	if refusedMs = b.debtMs(h.limit); refusedMs == 0 {
 		b.tokens -= float64(partitions)
 	}
 	return refusedMs
@@ -80,27 +71,19 @@ func (m *Meters) Charge(l Limits, user, clientID string, partitions int, nowMs i
 
 // ChargeAnyway takes tokens for a mutation that is made in any case, for clients that do not know of a refusal, and returns how
 // long they are to wait.
-func (m *Meters) ChargeAnyway(l Limits, user, clientID string, partitions int, nowMs int64) (waitMs int64) {
-	s, limit, ok := holds(l, Mutations, user, clientID)
-	if !ok {
-		return 0
-	}
-	b := &m.find(s, nowMs).bucket
-	b.refill(m.mutations, limit, nowMs)
+func (m *Meters) ChargeAnyway(h Held, partitions int, nowMs int64) (waitMs int64) {
+	b := &m.find(h.subject, nowMs).bucket
+	b.refill(m.mutations, h.limit, nowMs)
 	b.tokens -= float64(partitions)
-	return b.debtMs(limit)
+	return b.debtMs(h.limit)
 }
 
 // Connect counts a connection from an address, or returns how long it is until one is allowed, a sample at most: then it was not
 // counted.
-func (m *Meters) Connect(l Limits, ip netip.Addr, nowMs int64) (refusedMs int64) {
-	limit, ok := l.ConnectionRate(ip)
-	if !ok {
-		return 0
-	}
-	r := &m.find(subject{kind: Connections, ip: ip}, nowMs).rate
+func (m *Meters) Connect(h Held, nowMs int64) (refusedMs int64) {
+	r := &m.find(h.subject, nowMs).rate
 	r.record(m.window, 1, nowMs)
-	if refusedMs = r.excess(m.window, limit, nowMs); refusedMs > 0 {
+	if refusedMs = r.excess(m.window, h.limit, nowMs); refusedMs > 0 {
 		r.record(m.window, -1, nowMs)
 	}
 	return min(refusedMs, m.window.SizeMs)
@@ -114,7 +97,8 @@ func (m *Meters) Accept(listener string, limit float64, nowMs int64) (waitMs int
 	return min(r.excess(m.window, limit, nowMs), m.window.SizeMs)
 }
 
-// find returns the subject's meter, now the newest of all. Those that were silent for too long go, at most two a call.
+// find returns the subject's meter, now the newest of all. Those that were silent for too long go, at most two a call, and as many as
+// are in the way of a new one.
 func (m *Meters) find(s subject, nowMs int64) *meter {
 	found, ok := m.meters[s]
 	if ok {
@@ -122,16 +106,27 @@ func (m *Meters) find(s subject, nowMs int64) *meter {
 	} else {
 		found = &meter{subject: s}
 		m.meters[s] = found
+		m.bytes += s.bytes()
 	}
 	found.usedMs = nowMs
 	m.link(found)
 	for range 2 {
-		if last := m.oldest; nowMs-last.usedMs >= silentMs || len(m.meters) > metersMax {
-			m.unlink(last)
-			delete(m.meters, last.subject)
+		if nowMs-m.oldest.usedMs >= silentMs {
+			m.forget(m.oldest)
 		}
 	}
+	for m.bytes > bytesMax && m.oldest != found {
+		m.forget(m.oldest)
+	}
 	return found
+}
+
+func (s *subject) bytes() int { return meterBytes + len(s.user) + len(s.clientID) }
+
+func (m *Meters) forget(x *meter) {
+	m.unlink(x)
+	delete(m.meters, x.subject)
+	m.bytes -= x.bytes()
 }
 
 func (m *Meters) link(x *meter) {

@@ -141,25 +141,41 @@ type subject struct {
 	listener       string // of connections to it; they and those to any listener have no address
 }
 
-// holds returns the quota that holds for a client and whose it is. As in Kafka a client without an id has quotas as a user only.
-func holds(l Limits, k Kind, user, clientID string) (s subject, limit float64, ok bool) {
+// Held is the quota that holds for a client or an address, and whose it is.
+type Held struct {
+	subject
+	limit float64
+}
+
+// Find returns the quota that holds for a client, false where there is none. As in Kafka a client without an id has quotas as a user
+// only. It takes no lock and needs none.
+func Find(l Limits, k Kind, user, clientID string) (h Held, ok bool) {
 	for _, p := range precedence {
 		if clientID == "" && p.clientID != none {
 			continue
 		}
 		limit, ok := l.Limit(Entity{User: p.user.part(user), ClientID: p.clientID.part(clientID)}, k)
-		if !ok {
+		if !ok || !limits(limit) {
 			continue
 		}
-		s := subject{kind: k, user: user, clientID: clientID}
+		h := Held{subject{kind: k, user: user, clientID: clientID}, limit}
 		switch p.group {
 		case byUser:
-			s.clientID = ""
+			h.clientID = ""
 		case byClientID:
-			s.user = ""
+			h.user = ""
 		case byBoth:
 		}
-		return s, limit, true
+		return h, true
 	}
-	return subject{}, 0, false
+	return Held{}, false
 }
+
+// FindAddress returns how many connections a second may come from an address, false where there is no quota.
+func FindAddress(l Limits, ip netip.Addr) (h Held, ok bool) {
+	limit, ok := l.ConnectionRate(ip)
+	return Held{subject{kind: Connections, ip: ip}, limit}, ok && limits(limit)
+}
+
+// limits tells whether a quota is one that can be set. A record in the metadata may say anything, as that it is no number.
+func limits(limit float64) bool { return limit > 0 }

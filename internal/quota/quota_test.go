@@ -30,6 +30,26 @@ func (s set) ConnectionRate(ip netip.Addr) (float64, bool) {
 // one is a single quota, of the client id c.
 func one(k Kind, limit float64) set { return set{{ClientID: Named("c")}: {k: limit}} }
 
+// find is the quota of a client that has one.
+func (s set) find(t *testing.T, k Kind, user, clientID string) Held {
+	t.Helper()
+	h, ok := Find(s, k, user, clientID)
+	if !ok {
+		t.Fatalf("user %q, client %q: no quota", user, clientID)
+	}
+	return h
+}
+
+// at is the quota of an address that has one.
+func (s set) at(t *testing.T, ip netip.Addr) Held {
+	t.Helper()
+	h, ok := FindAddress(s, ip)
+	if !ok {
+		t.Fatalf("%v: no quota", ip)
+	}
+	return h
+}
+
 func newMeters() *Meters { return NewMeters(Window{11, 1000}, Window{11, 1000}) }
 
 func scan(t *testing.T, name string, each func(line string)) {
@@ -78,15 +98,15 @@ func TestPrecedenceIsKafkas(t *testing.T) {
 			who, want, _ := strings.Cut(said, ": ")
 			user, clientID, _ := strings.Cut(who, ",")
 			got := "-"
-			if s, limit, ok := holds(quotas, FetchBytes, user, clientID); ok {
-				got = fmt.Sprintf("%v by %s,%s", limit, s.user, s.clientID)
+			if h, ok := Find(quotas, FetchBytes, user, clientID); ok {
+				got = fmt.Sprintf("%v by %s,%s", h.limit, h.user, h.clientID)
 			} else if strings.HasPrefix(want, "- ") {
 				want = "-"
 			}
 			if got != want {
 				t.Errorf("mask %d, user %q, client %q: %s, Kafka has %s", mask, user, clientID, got, want)
 			}
-			if _, _, ok := holds(quotas, ProduceBytes, user, clientID); ok {
+			if _, ok := Find(quotas, ProduceBytes, user, clientID); ok {
 				t.Errorf("mask %d: a quota of another kind holds", mask)
 			}
 		}
@@ -136,7 +156,7 @@ func TestRatesAndBucketsAreKafkas(t *testing.T) {
 			if amount != math.Trunc(amount) { // of partitions there are no parts
 				return
 			}
-			if got := m.ChargeAnyway(one(Mutations, limit), "u", "c", int(amount), at); got != wait {
+			if got := m.ChargeAnyway(one(Mutations, limit).find(t, Mutations, "u", "c"), int(amount), at); got != wait {
 				t.Errorf("%s: got %d", line, got)
 			}
 			near(line, tokens(), want)
@@ -148,7 +168,7 @@ func TestRatesAndBucketsAreKafkas(t *testing.T) {
 				format, into = "strict %d %g -> refused %d tokens %g", []any{&at, &amount, &wait, &want}
 			}
 			mustScan(t, line, format, into...)
-			if got := m.Charge(one(Mutations, limit), "u", "c", int(amount), at); got != wait {
+			if got := m.Charge(one(Mutations, limit).find(t, Mutations, "u", "c"), int(amount), at); got != wait {
 				t.Errorf("%s: got %d", line, got)
 			}
 			near(line, tokens(), want)
@@ -176,9 +196,9 @@ func TestAClientThatWaitsIsHeldToItsRate(t *testing.T) {
 		for now < 60_000 {
 			amount := float64(1 + random.IntN(largest))
 			sent += amount
-			now += m.Record(one(ProduceBytes, limit), ProduceBytes, "u", "c", amount, now) + int64(random.IntN(3))
+			now += m.Record(one(ProduceBytes, limit).find(t, ProduceBytes, "u", "c"), amount, now) + int64(random.IntN(3))
 		}
-		burst, _ := m.Burst(one(ProduceBytes, limit), ProduceBytes, "u", "c")
+		burst := m.window.Burst(one(ProduceBytes, limit).find(t, ProduceBytes, "u", "c"))
 		if most := limit*float64(now)/1000 + burst + float64(largest); sent > most || sent < 0.9*limit*60 {
 			t.Errorf("requests of up to %d bytes: %.0f bytes in %d ms, want 54000000 to %.0f (seed %d)", largest, sent, now, most, seed)
 		}
@@ -187,30 +207,30 @@ func TestAClientThatWaitsIsHeldToItsRate(t *testing.T) {
 
 func TestRequestTimeCostsOneSampleAtMost(t *testing.T) {
 	m, quotas := newMeters(), one(RequestTime, 1)
-	if got := m.Record(quotas, RequestTime, "u", "c", 500, 0); got != 1000 {
+	if got := m.Record(quotas.find(t, RequestTime, "u", "c"), 500, 0); got != 1000 {
 		t.Errorf("5 s of time under a quota of 1 %%: wait %d ms, want 1000", got)
 	}
-	if got := m.Record(one(ProduceBytes, 1), ProduceBytes, "u", "c", 500, 0); got != 490_000 {
+	if got := m.Record(one(ProduceBytes, 1).find(t, ProduceBytes, "u", "c"), 500, 0); got != 490_000 {
 		t.Errorf("500 bytes under a quota of 1 a second: wait %d ms, want 490000", got)
 	}
 }
 
 func TestWhatWasNotSentIsTakenBack(t *testing.T) {
 	m, quotas := newMeters(), one(FetchBytes, 100)
-	if m.Record(quotas, FetchBytes, "u", "c", 1000, 0) != 0 {
+	if m.Record(quotas.find(t, FetchBytes, "u", "c"), 1000, 0) != 0 {
 		t.Fatal("the burst is refused")
 	}
-	if got := m.Record(quotas, FetchBytes, "u", "c", 500, 0); got != 5000 {
+	if got := m.Record(quotas.find(t, FetchBytes, "u", "c"), 500, 0); got != 5000 {
 		t.Fatalf("wait %d ms, want 5000", got)
 	}
-	m.Add(quotas, FetchBytes, "u", "c", -500, 0)
-	if got := m.Record(quotas, FetchBytes, "u", "c", 0, 0); got != 0 {
+	m.Add(quotas.find(t, FetchBytes, "u", "c"), -500, 0)
+	if got := m.Record(quotas.find(t, FetchBytes, "u", "c"), 0, 0); got != 0 {
 		t.Errorf("wait %d ms for what was not sent", got)
 	}
-	if burst, limited := m.Burst(quotas, FetchBytes, "u", "c"); burst != 1000 || !limited {
-		t.Errorf("burst %v, %t, want 1000 bytes", burst, limited)
+	if burst := m.window.Burst(quotas.find(t, FetchBytes, "u", "c")); burst != 1000 {
+		t.Errorf("burst %v, want 1000 bytes", burst)
 	}
-	if _, limited := m.Burst(quotas, FetchBytes, "u", "d"); limited {
+	if _, limited := Find(quotas, FetchBytes, "u", "d"); limited {
 		t.Error("a client without a quota is limited")
 	}
 }
@@ -240,39 +260,39 @@ func TestARefusedConnectionIsNotCounted(t *testing.T) {
 	quotas := set{{IP: Default}: {Connections: 1}, {IP: Named("::1")}: {Connections: 100}}
 	m, allowed := newMeters(), 0
 	for range 100 {
-		if m.Connect(quotas, a, 0) == 0 {
+		if m.Connect(quotas.at(t, a), 0) == 0 {
 			allowed++
 		}
-		if wait := m.Connect(quotas, b, 0); wait != 0 {
+		if wait := m.Connect(quotas.at(t, b), 0); wait != 0 {
 			t.Fatalf("an address with a quota of its own waits %d ms", wait)
 		}
 	}
 	if allowed != 10 {
 		t.Errorf("%d connections at once, want the burst of 10", allowed)
 	}
-	if wait := m.Connect(quotas, a, 0); wait != 1000 {
+	if wait := m.Connect(quotas.at(t, a), 0); wait != 1000 {
 		t.Errorf("refused for %d ms, want 1000", wait)
 	}
-	if m.Connect(quotas, a, 10_999) == 0 || m.Connect(quotas, a, 11_000) != 0 {
+	if m.Connect(quotas.at(t, a), 10_999) == 0 || m.Connect(quotas.at(t, a), 11_000) != 0 {
 		t.Error("the burst is to be allowed again after 11 s, not sooner")
 	}
-	if m.Connect(set{}, a, 0) != 0 {
-		t.Error("refused without a quota")
+	if _, limited := FindAddress(set{}, a); limited {
+		t.Error("limited without a quota")
 	}
 }
 
 func TestClientsThatShareAQuotaAreMeasuredTogether(t *testing.T) {
 	quotas := set{{User: Named("u")}: {ProduceBytes: 100}, {ClientID: Default}: {ProduceBytes: 100}}
 	m := newMeters()
-	m.Record(quotas, ProduceBytes, "u", "a", 1000, 0)
-	if m.Record(quotas, ProduceBytes, "u", "b", 100, 0) != 1000 {
+	m.Record(quotas.find(t, ProduceBytes, "u", "a"), 1000, 0)
+	if m.Record(quotas.find(t, ProduceBytes, "u", "b"), 100, 0) != 1000 {
 		t.Error("two client ids of a user do not share the user's quota")
 	}
-	m.Record(quotas, ProduceBytes, "v", "a", 1000, 0)
-	if m.Record(quotas, ProduceBytes, "w", "a", 100, 0) != 1000 {
+	m.Record(quotas.find(t, ProduceBytes, "v", "a"), 1000, 0)
+	if m.Record(quotas.find(t, ProduceBytes, "w", "a"), 100, 0) != 1000 {
 		t.Error("two users of a client id do not share the client id's quota")
 	}
-	if m.Record(quotas, ProduceBytes, "v", "b", 1000, 0) != 0 {
+	if m.Record(quotas.find(t, ProduceBytes, "v", "b"), 1000, 0) != 0 {
 		t.Error("another client id has no quota of its own")
 	}
 	if m.Len() != 3 {
@@ -280,23 +300,83 @@ func TestClientsThatShareAQuotaAreMeasuredTogether(t *testing.T) {
 	}
 }
 
+// A record of a Kafka, or one made to do harm, may say what no request can set. It is as if it was not there: the next in line holds.
+func TestALimitThatIsNoneHoldsNobody(t *testing.T) {
+	ip := netip.MustParseAddr("10.0.0.1")
+	for _, odd := range []float64{math.NaN(), 0, -1, math.Inf(-1)} {
+		quotas := set{{User: Named("u")}: {FetchBytes: odd}, {IP: Default}: {Connections: odd}}
+		if h, ok := Find(quotas, FetchBytes, "u", "c"); ok {
+			t.Errorf("a quota of %v holds: %+v", odd, h)
+		}
+		if h, ok := FindAddress(quotas, ip); ok {
+			t.Errorf("a quota of %v holds for an address: %+v", odd, h)
+		}
+		quotas[Entity{ClientID: Default}] = map[Kind]float64{FetchBytes: 7}
+		if h := quotas.find(t, FetchBytes, "u", "c"); h.limit != 7 {
+			t.Errorf("beside a quota of %v: %+v, want the one of 7", odd, h)
+		}
+	}
+	// The largest and the smallest that can be set make long waits and large bursts, never ones below 0.
+	for _, edge := range []float64{math.SmallestNonzeroFloat64, 1e-4, math.MaxFloat64} {
+		m, bytes, tokens := newMeters(), one(FetchBytes, edge).find(t, FetchBytes, "u", "c"), one(Mutations, edge).find(t, Mutations, "u", "c")
+		large := edge == math.MaxFloat64
+		for now := int64(0); now < 30_000; now += 700 {
+			if wait := m.Record(bytes, 1e9, now); wait < 0 || (wait == 0) != large {
+				t.Errorf("quota %v: wait %d ms", edge, wait)
+			}
+			if wait := m.ChargeAnyway(tokens, 1000, now); wait < 0 || (wait == 0) != large {
+				t.Errorf("quota %v: wait %d ms for a mutation", edge, wait)
+			}
+		}
+		if burst := m.window.Burst(bytes); !(burst >= 0) {
+			t.Errorf("quota %v: burst %v", edge, burst)
+		}
+	}
+}
+
 func TestMetersAreForgotten(t *testing.T) {
 	quotas := set{{ClientID: Default}: {ProduceBytes: 1}}
 	m := newMeters()
-	for i := range metersMax + 100 {
-		m.Record(quotas, ProduceBytes, "u", fmt.Sprint(i), 1, 0)
+	record := func(clientID string, amount float64, now int64) int64 {
+		return m.Record(quotas.find(t, ProduceBytes, "u", clientID), amount, now)
 	}
-	if m.Len() != metersMax {
-		t.Errorf("%d meters, want %d at most", m.Len(), metersMax)
+	const most = bytesMax / (meterBytes + 5) // with ids of five bytes
+	for i := range most + 100 {
+		record(fmt.Sprint(10_000+i), 1, 0)
 	}
-	m.Record(quotas, ProduceBytes, "u", fmt.Sprint(metersMax+50), 100, silentMs-1)
-	if got := m.Record(quotas, ProduceBytes, "u", fmt.Sprint(metersMax+50), 1, silentMs-1); got == 0 {
+	if m.Len() != most {
+		t.Errorf("%d meters, want %d at most", m.Len(), most)
+	}
+	record(fmt.Sprint(10_000+most+50), 100, silentMs-1)
+	if got := record(fmt.Sprint(10_000+most+50), 1, silentMs-1); got == 0 {
 		t.Error("one in use was forgotten")
 	}
-	for i := range metersMax {
-		m.Record(quotas, ProduceBytes, "u", fmt.Sprint("x", i%5), 1, silentMs)
+	for i := range most {
+		record(fmt.Sprint("x", i%5), 1, silentMs)
 	}
 	if m.Len() != 6 {
 		t.Errorf("%d meters after an hour, want the 6 in use", m.Len())
+	}
+}
+
+// A client that calls itself something else with each request, as long as can be, takes the place of others, and no more memory.
+func TestLongNamesTakeNoMoreMemory(t *testing.T) {
+	quotas := set{{ClientID: Default}: {ProduceBytes: 1}}
+	m, long := newMeters(), strings.Repeat("x", math.MaxInt16-5)
+	held := 0
+	for i := range 5000 {
+		m.Record(quotas.find(t, ProduceBytes, "", long+fmt.Sprint(10_000+i)), 1, 0)
+		if i%7 == 0 {
+			m.Record(quotas.find(t, ProduceBytes, "", "in use"), 1, 0)
+		}
+	}
+	for s := range m.meters {
+		held += s.bytes()
+	}
+	if held != m.bytes || held > bytesMax || held < bytesMax-2*len(long) {
+		t.Errorf("%d meters hold %d bytes and count %d, want just under %d", m.Len(), held, m.bytes, bytesMax)
+	}
+	if got := m.Record(quotas.find(t, ProduceBytes, "", "in use"), 1, 0); got == 0 {
+		t.Error("a client in use was forgotten")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/netip"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -119,23 +118,4 @@ func TestConnectionsArePaced(t *testing.T) {
 		t.Errorf("shutdown: %v", err)
 	}
 	waits.expectClosed()
-}
-
-func TestTheLongestMuteCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var p wire.Peer
-		if p.Muted() != 0 {
-			t.Error("muted from the start")
-		}
-		p.Mute(3 * time.Second)
-		p.Mute(time.Second)
-		time.Sleep(2 * time.Second)
-		if got := p.Muted(); got != time.Second {
-			t.Errorf("muted for %v more, want 1s", got)
-		}
-		time.Sleep(time.Second)
-		if got := p.Muted(); got > 0 {
-			t.Errorf("muted for %v more, want no more", got)
-		}
-	})
 }

@@ -70,6 +70,33 @@ func TestConnectionIsNotIdleWhileItsRequestIsParked(t *testing.T) {
 	}
 }
 
+// A client that is made to wait for longer than it may be idle is not idle, whether it sends meanwhile or not.
+func TestAMutedConnectionIsNotIdle(t *testing.T) {
+	inFakeTime(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+		if req.Key == int16(kmsg.Metadata) {
+			req.Peer.Mute(time.Hour)
+		}
+		answerEmpty(req, reply)
+	}, func(t *testing.T, _ *Server, dial func() *client) {
+		listens, deaf := dial(), dial()
+		for _, c := range []*client{listens, deaf} {
+			c.send(c.frame(request(kmsg.Metadata, 9)))
+			c.expect(1)
+		}
+		began := time.Now()
+		deaf.send(deaf.frame(request(kmsg.Heartbeat, 0)))
+		deaf.expect(2)
+		if took := time.Since(began); took < time.Hour {
+			t.Errorf("read after %v, want an hour", took)
+		}
+		listens.send(listens.frame(request(kmsg.Heartbeat, 0)))
+		listens.expect(2)
+		if d := closesWithin(t, listens); d < 10*time.Minute || d > 10*time.Minute+3*time.Second {
+			t.Errorf("idle after its wait, it was closed after %v, want 10 min", d)
+		}
+	})
+}
+
 func TestSlowFrameIsClosed(t *testing.T) {
 	inFakeTime(t, Config{}, nil, func(t *testing.T, s *Server, dial func() *client) {
 		drip := func(c *client, frame []byte, every time.Duration) {

@@ -29,8 +29,9 @@ type Peer struct {
 
 	Principal string // "User:ANONYMOUS" until a login says otherwise
 
-	// muted is until when nothing more is read from the connection, in nanoseconds since 1970; 0 for not at all.
-	muted atomic.Int64
+	// muted is until when nothing more is read from the connection, nil for not at all. It keeps the monotonic clock's reading: the
+	// clock of the wall may be set back.
+	muted atomic.Pointer[time.Time]
 
 	// Names interns topic names and the like of this connection's requests. Only for use inside Handle.
 	Names Names
@@ -38,10 +39,10 @@ type Peer struct {
 
 // Mute stops the reading from the connection for that long, from now on. It may be called on any goroutine; the longest one counts.
 func (p *Peer) Mute(d time.Duration) {
-	until := time.Now().Add(d).UnixNano()
+	until := time.Now().Add(d)
 	for {
 		now := p.muted.Load()
-		if until <= now || p.muted.CompareAndSwap(now, until) {
+		if now != nil && !until.After(*now) || p.muted.CompareAndSwap(now, &until) {
 			return
 		}
 	}
@@ -49,11 +50,10 @@ func (p *Peer) Mute(d time.Duration) {
 
 // Muted returns for how long nothing may be read yet.
 func (p *Peer) Muted() time.Duration {
-	until := p.muted.Load()
-	if until == 0 {
-		return 0
+	if until := p.muted.Load(); until != nil {
+		return time.Until(*until)
 	}
-	return time.Until(time.Unix(0, until))
+	return 0
 }
 
 // Request is one request of a client. It is valid until the answer was handed to reply.
