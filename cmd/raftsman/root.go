@@ -61,7 +61,7 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong. With -o json
 		{"broker", "A broker:", []*cobra.Command{serveCommand(a), logCommand(a)}},
 		{"records", "Records and who reads them:", []*cobra.Command{topicCommand(a), produceCommand(a), consumeCommand(a), groupCommand(a)}},
 		{"cluster", "A cluster:", []*cobra.Command{clusterCommand(a), configCommand(a), quotaCommand(a)}},
-		{"tool", "This tool:", []*cobra.Command{contextCommand(a), versionCommand(a)}},
+		{"tool", "This tool:", []*cobra.Command{contextCommand(a), scriptsCommand(a), versionCommand(a)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})
 		for _, c := range g.commands {

@@ -54,7 +54,7 @@ var packages = map[string]struct {
 	"internal/telemetry":       {'r', []string{"internal/kafka", "internal/metric", "internal/vfs", "internal/wire", "internal/server", "internal/group", "internal/quota", "internal/meta", "internal/replica", "internal/coord"}},
 	"internal/api":             {'r', []string{"internal/*"}},
 	"internal/clientconf":      {'r', []string{"internal/config"}},
-	"internal/scripts":         {'r', []string{"internal/kafka", "internal/config", "internal/clientconf"}},
+	"internal/scripts":         {'r', []string{"internal/config", "internal/clientconf", "internal/meta"}},
 	"internal/arch":            {'s', nil},
 	"internal/raw":             {'s', []string{"internal/kafka", "internal/record", "internal/record/compress", "internal/config", "internal/meta"}},
 	"broker":                   {'r', []string{"internal/*"}},

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestScriptsAreLinkedAndDoWhatTheyAreCalled(t *testing.T) {
+	bootstrap := startBroker(t)
+	topic := topicFor(t, bootstrap, 1)
+	dir := t.TempDir()
+	s := newSession()
+	if code := s.run("scripts", "link", dir); code != exitOK {
+		t.Fatalf("link ends with %d and says %s", code, s.err.String())
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	for _, script := range scriptNames() {
+		for _, name := range linkNames(script) {
+			if !slices.Contains(names, name) {
+				t.Errorf("there is no %s among %v", name, names)
+			}
+		}
+	}
+	s = newSession()
+	code, is := asScript(t.Context(), s.app, filepath.Join(dir, "kafka-topics.sh"), []string{"--bootstrap-server", bootstrap, "--list"})
+	if !is || code != exitOK || !slices.Contains(strings.Fields(s.out.String()), topic) {
+		t.Errorf("kafka-topics.sh --list (a script: %t) ends with %d, prints %q and says %q", is, code, s.out.String(), s.err.String())
+	}
+	if _, is := asScript(t.Context(), s.app, "/usr/bin/raftsman", nil); is {
+		t.Error("raftsman passes for a script")
+	}
+	if again := must(t, bootstrap, "", "scripts", "link", dir); again != "made 0 links in "+dir+"\n" {
+		t.Errorf("linked again it prints %q", again)
+	}
+	other := t.TempDir()
+	writeFile(t, filepath.Join(other, linkNames("kafka-configs")[0]), "mine")
+	s = newSession()
+	if code := s.run("scripts", "link", other); code != exitFailure || !strings.Contains(s.err.String(), "is there already") {
+		t.Errorf("over somebody's file link ends with %d and says %q", code, s.err.String())
+	}
+}
+
+func TestScriptsRunByName(t *testing.T) {
+	bootstrap := startBroker(t)
+	topic := topicFor(t, bootstrap, 2)
+	if got, want := must(t, bootstrap, "", "scripts", "run", "kafka-get-offsets.sh", "--bootstrap-server", bootstrap, "--topic", topic), topic+":0:0\n"+topic+":1:0\n"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+	for line, want := range map[string]struct {
+		code int
+		said string
+	}{
+		"scripts run kafka-acls.sh --list":                           {exitUsage, "there is no script kafka-acls.sh here"},
+		"scripts run":                                                {exitUsage, "something is missing"},
+		"scripts run kafka-topics --zookeeper z --list":              {1, "zookeeper is not a recognized option"},
+		"scripts run kafka-topics --bootstrap-controller c:1 --list": {1, "--bootstrap-controller is not served by this script: use `raftsman -b HOST:PORT"},
+		"scripts run kafka-server-start -daemon a.properties":        {1, "-daemon is not served"},
+		"scripts run kafka-server-start":                             {1, "usage: kafka-server-start server.properties"},
+		"scripts run kafka-server-start /nowhere/at/all":             {1, "/nowhere/at/all"},
+	} {
+		s := newSession()
+		if code := s.run(strings.Fields(line)...); code != want.code || !strings.Contains(s.err.String(), want.said) {
+			t.Errorf("`%s` ends with %d and says %q, want %d and %q", line, code, s.err.String(), want.code, want.said)
+		}
+	}
+}
