@@ -3,6 +3,7 @@ module github.com/raftsman/raftsman
 go 1.26.0
 
 require (
+	github.com/VictoriaMetrics/easyproto v1.2.0
 	github.com/klauspost/compress v1.20.4
 	github.com/pierrec/lz4/v4 v4.1.33
 	github.com/prometheus/client_golang v1.25.0

@@ -27,6 +27,7 @@ import (
 	"github.com/raftsman/raftsman/internal/coord"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/otlp"
 	"github.com/raftsman/raftsman/internal/quorum"
 	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/server"
@@ -67,6 +68,9 @@ type Node struct {
 	coord    *coord.Coordinator
 	quotas   *api.Quotas
 	server   *server.Server
+
+	clientMetrics *api.ClientMetrics
+	forwarder     *otlp.Forwarder // nil: clients' metrics go nowhere
 
 	listeners []server.Listener
 	http      *httpListener // nil: HTTP is not answered
@@ -123,6 +127,7 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	n.build(c.LogLevel)
 	undo = append(undo, func() {
 		_ = n.server.Shutdown(context.Background()) // at once: nobody is connected
+		n.stopForwarding()
 		_ = n.coord.Close(ctx)
 		_ = n.quorum.Close()
 		// The directories are left as after a crash: what was not flushed is recovered next time.
@@ -224,11 +229,13 @@ func (n *Node) build(level *slog.LevelVar) {
 	handler.Coord = n.coord
 	n.quotas = api.NewQuotas(b, n.quorum.Image)
 	handler.Quotas = n.quotas
+	n.takeClientMetrics(handler)
 	if level != nil {
 		handler.LogLevel = level
 	}
 	serving := serverConfig(b, n.log)
 	serving.Pace, serving.Admit = n.quotas.Pace, n.quotas.Admit
+	serving.Gone = n.clientMetrics.Disconnected
 	n.server = server.New(serving, handler)
 }
 
@@ -253,6 +260,7 @@ func (n *Node) Close(ctx context.Context) error {
 	} else if err != nil {
 		n.log.Warn("connections were cut whose peers did not take their answers", "after", peersGrace)
 	}
+	n.stopForwarding()
 	n.reports.close()
 	if err := n.quorum.Close(); err != nil {
 		failed = append(failed, fmt.Errorf("close metadata log: %w", err))

@@ -13,6 +13,7 @@ require (
 )
 
 require (
+	github.com/VictoriaMetrics/easyproto v1.2.0 // indirect
 	github.com/davecgh/go-spew v1.1.1 // indirect
 	github.com/eapache/go-resiliency v1.7.0 // indirect
 	github.com/hashicorp/go-uuid v1.0.3 // indirect
@@ -29,6 +30,10 @@ require (
 	golang.org/x/sys v0.50.0 // indirect
 )
 
-require github.com/raftsman/raftsman v0.0.0
+require (
+	github.com/raftsman/raftsman v0.0.0
+	go.opentelemetry.io/proto/slim/otlp v1.11.1
+	google.golang.org/protobuf v1.36.12
+)
 
 replace github.com/raftsman/raftsman => ../

@@ -19,17 +19,18 @@ import (
 
 // API hands requests to their handlers. Its fields are set before the first request and do not change.
 type API struct {
-	NodeID    kafka.NodeID
-	Config    *config.Broker  // static: what the metadata sets comes on top
-	ClusterID func() string   // read at each use: the id of a directory that is formatted at start comes late
-	Features  func() Features // nil: none
-	Quorum    *quorum.Node
-	Replicas  *replica.Manager
-	Fetches   *FetchSessions
-	Coord     *coord.Coordinator
-	Quotas    *Quotas // nil: nobody has any
-	Log       *slog.Logger
-	LogLevel  *slog.LevelVar // what the process logs; changed by IncrementalAlterConfigs
+	NodeID        kafka.NodeID
+	Config        *config.Broker  // static: what the metadata sets comes on top
+	ClusterID     func() string   // read at each use: the id of a directory that is formatted at start comes late
+	Features      func() Features // nil: none
+	Quorum        *quorum.Node
+	Replicas      *replica.Manager
+	Fetches       *FetchSessions
+	Coord         *coord.Coordinator
+	Quotas        *Quotas // nil: nobody has any
+	ClientMetrics *ClientMetrics
+	Log           *slog.Logger
+	LogLevel      *slog.LevelVar // what the process logs; changed by IncrementalAlterConfigs
 
 	served served
 }

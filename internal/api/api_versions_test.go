@@ -205,15 +205,6 @@ func TestRule08Features(t *testing.T) {
 	}
 }
 
-// Rule 13: telemetry is not advertised, as nothing receives it.
-func TestRule13NoTelemetry(t *testing.T) {
-	for _, row := range shakeHands(t).versions(3, client30).ApiKeys {
-		if key := kmsg.Key(row.ApiKey); key == kmsg.GetTelemetrySubscriptions || key == kmsg.PushTelemetry {
-			t.Errorf("%s is advertised", key.Name())
-		}
-	}
-}
-
 // KIP-1242: a client that means another cluster or node must bootstrap again; it names both or neither.
 func TestApiVersionsChecksIdentity(t *testing.T) {
 	h := shakeHands(t)

@@ -384,14 +384,22 @@ func TestRule12HostileLengths(t *testing.T) {
 	connect(t, b.Addr()).TopicsOf(12) // it goes on
 }
 
-// Nothing receives telemetry, so none is offered.
-func TestRule13NoTelemetryOffered(t *testing.T) {
+// A client is asked for metrics by subscriptions alone: where there are none it is told of none, never of some that it may not have.
+func TestRule13NoMetricsAreAskedForWithoutSubscription(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for version := range int16(6) {
+		keys := 0
 		for _, row := range l.Ask(apiVersions(version)).(*kmsg.ApiVersionsResponse).ApiKeys {
 			if row.ApiKey == 71 || row.ApiKey == 72 {
-				t.Errorf("v%d: key %d is advertised", version, row.ApiKey)
+				keys++
 			}
 		}
+		if keys != 2 {
+			t.Errorf("v%d: %d of the two keys are advertised", version, keys)
+		}
+	}
+	got := l.Ask(kmsg.NewPtrGetTelemetrySubscriptionsRequest()).(*kmsg.GetTelemetrySubscriptionsResponse)
+	if got.ErrorCode != 0 || len(got.RequestedMetrics) != 0 || got.PushIntervalMillis != 300_000 || kafka.UUID(got.ClientInstanceID).IsZero() {
+		t.Errorf("%+v, want an id and no metrics", got)
 	}
 }

@@ -37,7 +37,7 @@ var rules = []rule{
 	{10, "acks=0", "", ""},
 	{11, "HTTP and TLS bytes", "", ""},
 	{12, "hostile lengths", "", ""},
-	{13, "telemetry not advertised", "", ""},
+	{13, "metrics asked for by subscription alone", "", ""},
 	{14, "all topics and no topics", "", ""},
 	{15, "creation on first use", "", ""},
 	{16, "no creation on first use", "", ""},

@@ -47,6 +47,8 @@ var table = []entry{
 	{key: kmsg.UnregisterBroker, min: 0, max: 0, handle: (*API).unregisterBroker},
 	{key: kmsg.ConsumerGroupHeartbeat, min: 0, max: 1, handle: (*API).consumerGroupHeartbeat},
 	{key: kmsg.ConsumerGroupDescribe, min: 0, max: 1, handle: (*API).consumerGroupDescribe},
+	{key: kmsg.GetTelemetrySubscriptions, min: 0, max: 0, handle: (*API).getTelemetrySubscriptions},
+	{key: kmsg.PushTelemetry, min: 0, max: 0, handle: (*API).pushTelemetry},
 	{key: kmsg.ListConfigResources, min: 0, max: 1, handle: (*API).listConfigResources},
 	{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, handle: (*API).describeTopicPartitions},
 	{key: kmsg.UnregisterController, min: 0, max: 0, handle: (*API).unregisterController},

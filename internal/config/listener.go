@@ -72,6 +72,9 @@ func (b *Broker) resolveListeners() ([]Listener, []error) {
 			faults = append(faults, fault("raftsman.http.listener", address, "%v", err))
 		}
 	}
+	if err := b.checkCollector(); err != nil {
+		faults = append(faults, err)
+	}
 	if len(faults) == 0 {
 		faults = b.advertise(listeners)
 	}

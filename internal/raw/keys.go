@@ -81,8 +81,8 @@ var Keys = []Key{
 	{kmsg.ListTransactions, 0, 2, ComesWithTransactions},
 	{kmsg.ConsumerGroupHeartbeat, 0, 1, ""},
 	{kmsg.ConsumerGroupDescribe, 0, 1, ""},
-	{kmsg.GetTelemetrySubscriptions, 0, 0, ComesWithAPI},
-	{kmsg.PushTelemetry, 0, 0, ComesWithAPI},
+	{kmsg.GetTelemetrySubscriptions, 0, 0, ""},
+	{kmsg.PushTelemetry, 0, 0, ""},
 	{kmsg.ListConfigResources, 0, 1, ""},
 	{kmsg.DescribeTopicPartitions, 0, 0, ""},
 	{76, 1, 1, ComesWithShare},   // ShareGroupHeartbeat

@@ -164,6 +164,9 @@ func (s *Server) farewell(c *conn) {
 		delete(s.perIP, ip)
 	}
 	s.mu.Unlock()
+	if s.config.Gone != nil {
+		s.config.Gone(c.peer.ConnID)
+	}
 	s.metrics.Connections.Add(-1)
 	s.tellRoom()
 }

@@ -81,6 +81,8 @@ type Config struct {
 	// Admit is asked about each connection that is accepted. One that it does not admit is not served, and closed after that time.
 	// nil: all are admitted.
 	Admit func(peer netip.Addr) (refusedFor time.Duration)
+	// Gone is told of each connection that was accepted when it has ended, by its number. nil: nobody is.
+	Gone func(conn uint64)
 
 	Log *slog.Logger
 }

@@ -32,6 +32,14 @@ and reads no file of one. So a partition that nobody has used since the start ha
 (` + "`raftsman_partitions_asleep`" + ` counts them); ` + "`raftsman topic describe`" + ` opens it. At most 10,000 partitions, 10,000 topics, 1,000 groups and 10,000 committed offsets have
 series.
 
+Below them stands what clients push of their own metrics (KIP-714), for each subscription that ` + "`kafka-client-metrics`" + ` or
+` + "`kafka-configs --entity-type client-metrics`" + ` has made. Ask for ` + "`org.apache.kafka.`" + ` where clients of Go are among them: franz-go
+does not know ` + "`*`" + `. Names follow OpenTelemetry's rules for Prometheus:
+` + "`org.apache.kafka.producer.record.send.total`" + ` is ` + "`org_apache_kafka_producer_record_send_total`" + `; one that does not begin with
+` + "`org.apache.kafka.`" + ` gets ` + "`client_`" + ` in front. Labels are the client's attributes and ` + "`client_id`, `client_instance_id`, `client_software_name`, `client_software_version` and `client_source_address`" + `. Deltas are added up. A client's series go when it ends, when
+its connection does, or when three of its intervals have passed without a push, a minute at least. How many there may be is set by
+` + "`raftsman.client.metrics.series.max` and `raftsman.client.metrics.series.per.client.max`" + `.
+
 `
 
 func page() string {
@@ -40,7 +48,7 @@ func page() string {
 	for _, part := range []struct {
 		title    string
 		families []family
-	}{{"The cluster and the broker", table}, {"The process", processTable}} {
+	}{{"The cluster and the broker", table}, {"Clients that push their metrics", clientsTable}, {"The process", processTable}} {
 		fmt.Fprintf(&b, "## %s\n\n| metric | kind | labels | |\n|---|---|---|---|\n", part.title)
 		for _, f := range part.families {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.name, kindNames[f.kind], strings.Join(f.labels, ", "), f.help)

@@ -3,9 +3,11 @@ package telemetry
 import (
 	"time"
 
+	"github.com/raftsman/raftsman/internal/clientmetrics"
 	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/otlp"
 	"github.com/raftsman/raftsman/internal/replica"
 )
 
@@ -23,6 +25,7 @@ const groupsWait = 2 * time.Second
 type (
 	dirScene       = replica.DirObservation
 	partitionScene = replica.PartitionObservation
+	forwardScene   = otlp.Metrics
 )
 
 // scene is what one scrape has seen.
@@ -34,6 +37,7 @@ type scene struct {
 	placed  placed
 	groups  int // -1: not known
 	commits []commit
+	clients clientmetrics.Observation
 }
 
 // placed counts partitions by the metadata.
@@ -54,6 +58,9 @@ func look(from *Sources, since started) *scene {
 		}
 	}
 	s.lookAtGroups()
+	if from.Clients != nil {
+		s.clients = from.Clients()
+	}
 	return s
 }
 

@@ -9,10 +9,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/raftsman/raftsman/internal/clientmetrics"
 	"github.com/raftsman/raftsman/internal/coord"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/metric"
+	"github.com/raftsman/raftsman/internal/otlp"
 	"github.com/raftsman/raftsman/internal/quota"
 	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/server"
@@ -27,6 +29,10 @@ type Sources struct {
 	Coord    *coord.Coordinator
 	// Throttled counts what had to wait because of client quotas. nil: there are none.
 	Throttled *[quota.Kinds]metric.Counter
+	// Clients are the clients that push metrics of their own. nil: there are none.
+	Clients func() clientmetrics.Observation
+	// Forwarded counts what of these goes to a collector. nil: nothing does.
+	Forwarded *otlp.Metrics
 }
 
 // Telemetry answers /metrics, /healthz and /readyz. Its methods are safe for concurrent use.
@@ -83,7 +89,10 @@ func (t *Telemetry) text() []byte {
 		}
 	}
 	if from := t.serves.Load(); from != nil {
-		write(table, look(from, t.since))
+		s := look(from, t.since)
+		write(table, s)
+		write(clientsTable, s)
+		writeClients(s.clients.Samples, &out)
 	}
 	write(processTable, &scene{started: t.since})
 	t.bytes.Store(int64(len(out)))

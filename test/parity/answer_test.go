@@ -206,6 +206,10 @@ func (x *extraction) value(name string, v reflect.Value) string {
 			return "<the request's>"
 		}
 		return "<another>"
+	case name == "SubscriptionID": // made from the instance's id
+		if get, ok := x.req.(*kmsg.GetTelemetrySubscriptionsRequest); ok && get.ClientInstanceID == [16]byte{} {
+			return some(v.Int() != 0, "0")
+		}
 	case name == "ProducerID":
 		if n := slices.Index(x.w.producer, v.Int()); n >= 0 {
 			return "<given>"

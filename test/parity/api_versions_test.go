@@ -61,9 +61,6 @@ func TestApiVersionsDiffersByWhatComesLater(t *testing.T) {
 		}
 		for _, k := range raw.Keys {
 			row := fmt.Sprintf("ApiKeys[%d]", k.Key)
-			if slices.Contains(plugged, k.Key) {
-				continue
-			}
 			for name, version := range map[string]int16{"MinVersion": k.Min, "MaxVersion": k.Max} {
 				if f := (field{row, name, fmt.Sprint(version)}); !slices.Contains(kafkas, f) {
 					t.Errorf("v%d: Kafka does not list %s %s", s.v, k.Key.Name(), f)
@@ -78,9 +75,6 @@ func TestApiVersionsDiffersByWhatComesLater(t *testing.T) {
 		}
 	}
 }
-
-// plugged are the keys that Kafka too lists only where a plug-in that takes clients' metrics is installed.
-var plugged = []kmsg.Key{kmsg.GetTelemetrySubscriptions, kmsg.PushTelemetry}
 
 // lacks is a row of Kafka's ApiVersions and when it comes.
 func lacks(f field) string {

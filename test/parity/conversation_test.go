@@ -32,8 +32,9 @@ func (s *step) title() string { return fmt.Sprintf("%s v%d: %s", s.key.Name(), s
 
 // conversation is what is asked, in order.
 type conversation struct {
-	steps   []step
-	settled bool
+	steps     []step
+	settled   bool
+	instances int // of clients that push metrics
 }
 
 // add appends a request that does not depend on earlier answers.
@@ -78,6 +79,7 @@ type world struct {
 	given    map[string]int      // how many member ids each group gave away
 	producer []int64             // the producer ids given away
 	session  int32               // the fetch session opened last
+	asked    int32               // the subscription of clients' metrics that was answered last
 	words    map[string]string   // what the broker chose → what the conversation calls it
 	markers  int                 // of settle
 }
@@ -215,6 +217,10 @@ func (w *world) learn(req kmsg.Request, resp kmsg.Response) {
 	case *kmsg.InitProducerIDResponse:
 		if resp.ErrorCode == 0 {
 			w.producer = append(w.producer, resp.ProducerID)
+		}
+	case *kmsg.GetTelemetrySubscriptionsResponse:
+		if resp.ErrorCode == 0 {
+			w.asked = resp.SubscriptionID
 		}
 	case *kmsg.FetchResponse:
 		if resp.SessionID != 0 {

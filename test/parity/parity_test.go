@@ -39,6 +39,7 @@ var properties = map[string]string{
 	"node.id": "1", "offsets.topic.replication.factor": "1", "group.initial.rebalance.delay.ms": "0",
 	"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1",
 	"share.coordinator.state.topic.replication.factor": "1", "share.coordinator.state.topic.min.isr": "1",
+	"metric.reporters": "TelemetryReceiver", // without which Kafka takes no metrics of clients
 }
 
 // places are the settings that only Raftsman is given here: test/kafka/kafka has them for Kafka.
@@ -63,6 +64,7 @@ func everything() *conversation {
 	c.values()
 	c.listConfigResources()
 	c.clientQuotas()
+	c.telemetry()
 	c.logins()
 	c.records()
 	c.groups()
@@ -202,13 +204,17 @@ func startKafka(t *testing.T) (address string) {
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		args = append(args, name+"="+properties[name])
 	}
+	plugins := t.TempDir()
 	run := func(args ...string) {
 		t.Helper()
-		if out, err := exec.Command("../kafka/kafka", args...).CombinedOutput(); err != nil {
+		command := exec.Command("../kafka/kafka", args...)
+		command.Env = append(os.Environ(), "KAFKA_PLUGINS="+plugins)
+		if out, err := command.CombinedOutput(); err != nil {
 			log, _ := os.ReadFile(filepath.Join(dir, "server.log"))
 			t.Fatalf("kafka %s: %v\n%s\nserver.log ends: %s", strings.Join(args, " "), err, out, log[max(0, len(log)-3000):])
 		}
 	}
+	run("plugins", plugins)
 	t.Cleanup(func() { run("stop", dir, "KILL") }) // one that has unregistered itself does not end in order
 	run(args...)
 	return "127.0.0.1:" + port

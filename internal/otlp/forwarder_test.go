@@ -1,0 +1,165 @@
+package otlp
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// collector answers requests in turn with what it is told, the last of it for ever.
+type collector struct {
+	t       testing.TB
+	answers []int // status; 0: no answer at all
+	got     []string
+	at      []time.Time
+	hold    chan struct{} // nil: answers at once
+}
+
+func (c *collector) RoundTrip(r *http.Request) (*http.Response, error) {
+	if c.hold != nil {
+		select {
+		case <-c.hold:
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+	packed, err := gzip.NewReader(r.Body)
+	if err != nil {
+		c.t.Errorf("%v", err)
+		return nil, err
+	}
+	body, err := io.ReadAll(packed)
+	if err != nil || r.Header.Get("Content-Type") != "application/x-protobuf" || r.Header.Get("Content-Encoding") != "gzip" || r.Method != http.MethodPost {
+		c.t.Errorf("%s %v, %v", r.Method, r.Header, err)
+	}
+	c.got, c.at = append(c.got, string(body)), append(c.at, time.Now())
+	status := c.answers[0]
+	c.answers = c.answers[min(1, len(c.answers)-1):]
+	if status == 0 {
+		return nil, errors.New("connection refused")
+	}
+	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " said"), Body: io.NopCloser(strings.NewReader("why not"))}, nil
+}
+
+// start returns a forwarder to c, and what it has logged.
+func (c *collector) start(queueBytes int) (*Forwarder, *bytes.Buffer) {
+	var log bytes.Buffer
+	f := prepare(Options{Endpoint: "http://collector/v1/metrics", QueueBytes: queueBytes, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	f.client.Transport = c
+	f.begin()
+	return f, &log
+}
+
+// Trouble is told once, the same is sent again after a pause that grows, and what came meanwhile goes out together.
+func TestCollectorThatDoesNotAnswerIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{t: t, answers: []int{0, 503, 429, 200}}
+		f, log := c.start(1000)
+		f.Offer([]byte("one "))
+		synctest.Wait()
+		f.Offer([]byte("two "))
+		f.Offer([]byte("three "))
+		time.Sleep(time.Minute)
+		f.Offer([]byte("four "))
+		synctest.Wait()
+		f.Close()
+		if got, want := strings.Join(c.got, "|"), "one |one two three |one two three |one two three |four "; got != want {
+			t.Errorf("requests\n%s\nwant\n%s", got, want)
+		}
+		for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+			if got := c.at[i+1].Sub(c.at[i]); got != want {
+				t.Errorf("pause %d is %v, want %v", i, got, want)
+			}
+		}
+		if m := f.Metrics(); m.Sent.Value() != 4 || m.Dropped.Value() != 0 || m.Failed.Value() != 3 {
+			t.Errorf("%d sent, %d dropped, %d failed", m.Sent.Value(), m.Dropped.Value(), m.Failed.Value())
+		}
+		if said := log.String(); strings.Count(said, "\n") != 2 || !strings.Contains(said, "connection refused") || !strings.Contains(said, "answers again") {
+			t.Errorf("log:\n%s", said)
+		}
+	})
+}
+
+// What the collector does not want is not sent again.
+func TestCollectorThatRefuses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{t: t, answers: []int{400, 200}}
+		f, log := c.start(1000)
+		f.Offer([]byte("one "))
+		time.Sleep(10 * time.Second)
+		f.Offer([]byte("two "))
+		synctest.Wait()
+		f.Close()
+		if got := strings.Join(c.got, "|"); got != "one |two " || f.Metrics().Dropped.Value() != 1 || f.Metrics().Sent.Value() != 1 {
+			t.Errorf("requests %s, %d dropped", got, f.Metrics().Dropped.Value())
+		}
+		if !strings.Contains(log.String(), "400 said why not") {
+			t.Errorf("log:\n%s", log)
+		}
+	})
+}
+
+// What waits is bounded, what is under way included, and Offer does not wait for the collector; neither does Close.
+func TestQueueIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{t: t, answers: []int{200}, hold: make(chan struct{})}
+		f, _ := c.start(100)
+		began := time.Now()
+		for range 5 {
+			f.Offer(make([]byte, 30))
+			synctest.Wait()
+		}
+		if n := f.Metrics().Dropped.Value(); n != 2 || f.bytes != 90 {
+			t.Errorf("%d dropped, %d bytes wait", n, f.bytes)
+		}
+		f.Close()
+		if took := time.Since(began); took != 0 || f.Metrics().Sent.Value() != 0 {
+			t.Errorf("took %v, %d sent", took, f.Metrics().Sent.Value())
+		}
+	})
+}
+
+// A request has several pushes, but not any number.
+func TestRequestsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{t: t, answers: []int{200}, hold: make(chan struct{})}
+		f, _ := c.start(20 << 20)
+		for range 5 {
+			f.Offer(make([]byte, 3<<20))
+		}
+		f.Offer(make([]byte, 5<<20))
+		close(c.hold)
+		synctest.Wait()
+		f.Close()
+		for i, r := range c.got {
+			if len(r) > requestBytesMax && i < len(c.got)-1 {
+				t.Errorf("request %d has %d bytes", i, len(r))
+			}
+		}
+		if len(c.got) != 6 {
+			t.Errorf("%d requests", len(c.got))
+		}
+	})
+}
+
+// Over a real connection.
+func TestForwardsOverHTTP(t *testing.T) {
+	got := make(chan *http.Request, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got <- r }))
+	defer s.Close()
+	f := Start(Options{Endpoint: s.URL + "/v1/metrics", Headers: map[string]string{"x-api-key": "secret"}, QueueBytes: 1000, Log: slog.New(slog.DiscardHandler)})
+	defer f.Close()
+	f.Offer([]byte("x"))
+	if r := <-got; r.URL.Path != "/v1/metrics" || r.Header.Get("X-Api-Key") != "secret" {
+		t.Errorf("%s %v", r.URL, r.Header)
+	}
+}
