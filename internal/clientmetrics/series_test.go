@@ -50,14 +50,20 @@ func TestNewestValues(t *testing.T) {
 		push []byte
 		want string
 	}{
-		{raw.OTLPPush(nil, raw.OTLPGauge(gauge, 2.5), raw.OTLPCounter(counter, raw.OTLPDelta, 5, topic)),
-			"org_apache_kafka_producer_rate g 2.5\norg_apache_kafka_producer_record_total topic=a c 5"},
-		{raw.OTLPPush(nil, raw.OTLPGauge(gauge, 3), raw.OTLPCounter(counter, raw.OTLPDelta, 7, topic)),
-			"org_apache_kafka_producer_rate g 3\norg_apache_kafka_producer_record_total topic=a c 12"},
+		{
+			raw.OTLPPush(nil, raw.OTLPGauge(gauge, 2.5), raw.OTLPCounter(counter, raw.OTLPDelta, 5, topic)),
+			"org_apache_kafka_producer_rate g 2.5\norg_apache_kafka_producer_record_total topic=a c 5",
+		},
+		{
+			raw.OTLPPush(nil, raw.OTLPGauge(gauge, 3), raw.OTLPCounter(counter, raw.OTLPDelta, 7, topic)),
+			"org_apache_kafka_producer_rate g 3\norg_apache_kafka_producer_record_total topic=a c 12",
+		},
 		{raw.OTLPPush(nil, raw.OTLPCounter(counter, raw.OTLPDelta, 1)), // a gauge that is not there is gone, a counter stays
 			"org_apache_kafka_producer_record_total c 1\norg_apache_kafka_producer_record_total topic=a c 12"},
-		{raw.OTLPPush(nil, raw.OTLPCounter(counter, raw.OTLPCumulative, 40)),
-			"org_apache_kafka_producer_record_total c 40\norg_apache_kafka_producer_record_total topic=a c 12"},
+		{
+			raw.OTLPPush(nil, raw.OTLPCounter(counter, raw.OTLPCumulative, 40)),
+			"org_apache_kafka_producer_record_total c 40\norg_apache_kafka_producer_record_total topic=a c 12",
+		},
 		{nil, "org_apache_kafka_producer_record_total c 40\norg_apache_kafka_producer_record_total topic=a c 12"},
 	} {
 		if got := c.keep(step.push); got != step.want {
@@ -174,8 +180,14 @@ func TestClientCannotPassForAnother(t *testing.T) {
 		t.Error(got)
 	}
 	o := c.all.Observe(c.nowMs)
-	want := []Label{{"client_id", "raw"}, {"client_instance_id", c.id.String()}, {"client_software_name", "apache-kafka-java"},
-		{"client_software_version", "4.4.0"}, {"client_source_address", "127.0.0.1"}, {"group_id", "g"}}
+	want := []Label{
+		{"client_id", "raw"},
+		{"client_instance_id", c.id.String()},
+		{"client_software_name", "apache-kafka-java"},
+		{"client_software_version", "4.4.0"},
+		{"client_source_address", "127.0.0.1"},
+		{"group_id", "g"},
+	}
 	if !slices.Equal(o.Clients[0], want) || !slices.Equal(o.Samples[0].Client, want[:5]) {
 		t.Errorf("%v\nwant\n%v", o.Clients[0], want)
 	}

@@ -27,8 +27,9 @@ var clientsTable = []family{
 	{"raftsman_client_metrics_forward_failures_total", counter, nil, "Requests that the collector did not answer as it should.", eachForwarded(func(f *forwardScene) int64 { return f.Failed.Value() })},
 	{"raftsman_client_info", gauge, nil, "1 for each client that has pushed, with what it says of itself, as group_id or client_rack, in labels beside those of its metrics.", func(s *scene, e emit) {
 		for _, labels := range s.clients.Clients {
-			names, values := pairs(labels)
-			e.line("", 1, names, values)
+			var p pairs
+			p.set(labels)
+			e.line("", 1, p.names, p.values)
 		}
 	}},
 }
@@ -41,22 +42,34 @@ func eachForwarded(read func(f *forwardScene) int64) func(*scene, emit) {
 	}
 }
 
-func pairs(labels ...[]clientmetrics.Label) (names, values []string) {
+// pairs are labels as emit wants them, in memory that is used again.
+type pairs struct{ names, values []string }
+
+func (p *pairs) set(labels ...[]clientmetrics.Label) {
+	p.names, p.values = p.names[:0], p.values[:0]
 	for _, some := range labels {
 		for _, l := range some {
-			names, values = append(names, l.Name), append(values, l.Value)
+			p.add(l.Name, l.Value)
 		}
 	}
-	return names, values
+}
+
+func (p *pairs) add(name, value string) {
+	p.names, p.values = append(p.names, name), append(p.values, value)
 }
 
 // writeClients writes what clients have pushed, one family after the other. What two clients push under one name has one type: that
 // of most of them.
-func writeClients(samples []clientmetrics.Sample, out *[]byte) {
-	slices.SortStableFunc(samples, func(a, b clientmetrics.Sample) int { return strings.Compare(a.Family, b.Family) })
+func writeClients(all []clientmetrics.Sample, out *[]byte) {
+	samples := make([]*clientmetrics.Sample, len(all))
+	for i := range all {
+		samples[i] = &all[i]
+	}
+	slices.SortStableFunc(samples, func(a, b *clientmetrics.Sample) int { return strings.Compare(a.Family, b.Family) })
 	taken := map[string]bool{}
+	var labels pairs
 	for len(samples) > 0 {
-		n := slices.IndexFunc(samples, func(s clientmetrics.Sample) bool { return s.Family != samples[0].Family })
+		n := slices.IndexFunc(samples, func(s *clientmetrics.Sample) bool { return s.Family != samples[0].Family })
 		if n < 0 {
 			n = len(samples)
 		}
@@ -71,9 +84,9 @@ func writeClients(samples []clientmetrics.Sample, out *[]byte) {
 		}
 		*out = append(*out, "# HELP "+name+" What clients of this broker push of themselves.\n# TYPE "+name+" "+pushedKinds[kind]+"\n"...)
 		e := emit{of: &family{name: name}, out: out}
-		for i := range of {
-			if of[i].Kind == kind {
-				e.pushed(&of[i])
+		for _, s := range of {
+			if s.Kind == kind {
+				e.pushed(s, &labels)
 			}
 		}
 	}
@@ -81,10 +94,10 @@ func writeClients(samples []clientmetrics.Sample, out *[]byte) {
 
 var pushedKinds = [...]string{clientmetrics.Gauge: "gauge", clientmetrics.Counter: "counter", clientmetrics.Histogram: "histogram", clientmetrics.Summary: "summary"}
 
-func commonest(samples []clientmetrics.Sample) clientmetrics.Kind {
+func commonest(samples []*clientmetrics.Sample) clientmetrics.Kind {
 	var counts [len(pushedKinds)]int
-	for i := range samples {
-		counts[samples[i].Kind]++
+	for _, s := range samples {
+		counts[s.Kind]++
 	}
 	most := 0
 	for kind, n := range counts {
@@ -95,9 +108,10 @@ func commonest(samples []clientmetrics.Sample) clientmetrics.Kind {
 	return clientmetrics.Kind(most)
 }
 
-// pushed writes a client's series.
-func (e emit) pushed(s *clientmetrics.Sample) {
-	names, values := pairs(s.Client, s.Labels)
+// pushed writes a client's series; scratch is where its labels are put together.
+func (e emit) pushed(s *clientmetrics.Sample, scratch *pairs) {
+	scratch.set(s.Client, s.Labels)
+	names, values := scratch.names, scratch.values
 	if s.Spread == nil {
 		e.line("", s.Value, names, values)
 		return
