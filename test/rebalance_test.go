@@ -24,6 +24,7 @@ type member struct {
 	partial []byte     // a line that is not finished yet
 	printed []string   // the last lines, for a test that fails
 	owned   []int      // nil: it is not in the group yet
+	changes int        // how often it was told what it owns
 	read    []report
 }
 
@@ -69,6 +70,7 @@ func (m *member) take(text []byte) {
 		_, _ = fmt.Fprintf(m.process.log, "%s\n", text)
 	case r.Assigned != nil:
 		m.owned = r.Assigned
+		m.changes++
 	case r.Value != nil:
 		m.read = append(m.read, r)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -44,11 +45,13 @@ func (f franz) produce(ctx context.Context, topic, codec string, records []keyVa
 }
 
 func (f franz) consume(ctx context.Context, group, topic string, count int) error {
-	assigned := map[int]bool{}
+	assigned := map[string]map[int32]bool{}
 	report := func() {
 		partitions := []int{}
-		for p := range assigned {
-			partitions = append(partitions, p)
+		for _, owned := range assigned {
+			for p := range owned {
+				partitions = append(partitions, int(p))
+			}
 		}
 		printAssigned(partitions)
 	}
@@ -57,17 +60,30 @@ func (f franz) consume(ctx context.Context, group, topic string, count int) erro
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.SessionTimeout(sessionTimeout(count)), kgo.HeartbeatInterval(500 * time.Millisecond),
 		kgo.BlockRebalanceOnPoll(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, added map[string][]int32) {
-			for _, p := range added[topic] {
-				assigned[int(p)] = true
+			for topic, partitions := range added {
+				if assigned[topic] == nil {
+					assigned[topic] = map[int32]bool{}
+				}
+				for _, p := range partitions {
+					assigned[topic][p] = true
+				}
 			}
 			report()
 		}),
 		kgo.OnPartitionsRevoked(func(_ context.Context, _ *kgo.Client, gone map[string][]int32) {
-			for _, p := range gone[topic] {
-				delete(assigned, int(p))
+			for topic, partitions := range gone {
+				for _, p := range partitions {
+					delete(assigned[topic], p)
+				}
 			}
 			report()
 		}),
+	}
+	if strings.HasPrefix(topic, "^") {
+		options = append(options, kgo.ConsumeRegex())
+	}
+	if instance := os.Getenv("GROUP_INSTANCE"); instance != "" {
+		options = append(options, kgo.InstanceID(instance), kgo.SessionTimeout(sessionTimeout(1)))
 	}
 	if os.Getenv("GROUP_PROTOCOL") == "consumer" { // KIP-848
 		options = append(options, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))

@@ -2,7 +2,7 @@
 
     create TOPIC PARTITIONS
     produce TOPIC CODEC FIRST COUNT KEYS
-    consume GROUP TOPIC COUNT          (0: until SIGTERM)
+    consume GROUP TOPIC COUNT          (0: until SIGTERM; a TOPIC that begins with ^ is a regular expression)
     write TOPIC FILE CODEC,CODEC...    each record of FILE once with each codec
     read GROUP TOPIC COUNT             with all settings at their defaults, but for the beginning as the place to start
 
@@ -19,6 +19,8 @@ import sys
 bootstrap = os.environ["BOOTSTRAP"]
 # Of groups: "consumer" is the protocol of KIP-848.
 group_protocol = os.environ.get("GROUP_PROTOCOL", "classic")
+# Of a static member.
+group_instance = os.environ.get("GROUP_INSTANCE")
 
 
 def session_timeout(count):

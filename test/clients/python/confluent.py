@@ -2,8 +2,8 @@
 
 import signal
 
-from client import bootstrap, group_protocol, main, noted, printed, session_timeout, told
-from confluent_kafka import Consumer, Producer
+from client import bootstrap, group_instance, group_protocol, main, noted, printed, session_timeout, told
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 
@@ -45,8 +45,10 @@ def consume(group, topic, count):
         "enable.auto.commit": False,
         "group.protocol": group_protocol,
     }
+    if group_instance:
+        config["group.instance.id"] = group_instance
     if group_protocol == "classic":  # else the broker says
-        config |= {"session.timeout.ms": session_timeout(count), "heartbeat.interval.ms": 500}
+        config |= {"session.timeout.ms": session_timeout(count or group_instance), "heartbeat.interval.ms": 500}
     consumer = Consumer(config)
     running = True
 
@@ -59,12 +61,12 @@ def consume(group, topic, count):
     def assigned(consumer, partitions):
         if group_protocol == "classic":
             owned.clear()
-        owned.update(p.partition for p in partitions)
-        printed(assigned=sorted(owned))
+        owned.update((p.topic, p.partition) for p in partitions)
+        printed(assigned=sorted(p for _, p in owned))
 
     def revoked(consumer, partitions):
-        owned.difference_update(p.partition for p in partitions)
-        printed(assigned=sorted(owned))
+        owned.difference_update((p.topic, p.partition) for p in partitions)
+        printed(assigned=sorted(p for _, p in owned))
 
     signal.signal(signal.SIGTERM, stop)
     consumer.subscribe([topic], on_assign=assigned, on_revoke=revoked)
@@ -74,7 +76,7 @@ def consume(group, topic, count):
         if message is None:
             continue
         if message.error():  # librdkafka mends by itself what is not fatal
-            if message.error().fatal():
+            if message.error().fatal() or message.error().code() == KafkaError._FATAL:
                 raise SystemExit(str(message.error()))
             noted(message.error())
             continue

@@ -17,6 +17,7 @@ import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -34,6 +35,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
  */
 public final class Client {
     private static final String BOOTSTRAP = System.getenv("BOOTSTRAP");
+    private static final String INSTANCE = System.getenv("GROUP_INSTANCE");
 
     public static void main(String[] args) throws Exception {
         switch (args[0]) {
@@ -83,8 +85,11 @@ public final class Client {
             config.put("group.protocol", "consumer");
         } else {
             // Short where members are to be replaced, the default where one member reads alone and must not be put out.
-            config.put("session.timeout.ms", count > 0 ? 45000 : 6000);
+            config.put("session.timeout.ms", count > 0 || INSTANCE != null ? 45000 : 6000);
             config.put("heartbeat.interval.ms", 500);
+        }
+        if (INSTANCE != null) {
+            config.put("group.instance.id", INSTANCE);
         }
         KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
         Thread main = Thread.currentThread();
@@ -96,7 +101,7 @@ public final class Client {
                 Thread.currentThread().interrupt();
             }
         }));
-        consumer.subscribe(List.of(topic), new ConsumerRebalanceListener() {
+        ConsumerRebalanceListener listener = new ConsumerRebalanceListener() {
             @Override public void onPartitionsRevoked(Collection<TopicPartition> gone) {
                 if ("consumer".equals(System.getenv("GROUP_PROTOCOL"))) { // else all are revoked, and assigned again
                     tell(consumer.assignment().stream().filter(p -> !gone.contains(p)).toList());
@@ -111,7 +116,12 @@ public final class Client {
                 System.out.println(owned.stream().map(p -> "" + p.partition()).sorted()
                     .collect(Collectors.joining(",", "{\"assigned\":[", "]}")));
             }
-        });
+        };
+        if (topic.startsWith("^")) {
+            consumer.subscribe(new SubscriptionPattern(topic), listener);
+        } else {
+            consumer.subscribe(List.of(topic), listener);
+        }
         int seen = 0;
         try {
             while (count == 0 || seen < count) {
