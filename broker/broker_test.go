@@ -169,6 +169,48 @@ func TestConnectionLimitsMayChange(t *testing.T) {
 	}
 }
 
+// TestAListenersConnectionLimitMayChange: it holds beside the one for all.
+func TestAListenersConnectionLimitMayChange(t *testing.T) {
+	said := make(lines, 1000)
+	node, err := broker.Start(t.Context(), broker.Config{
+		Memory: true, Log: slog.New(slog.NewTextHandler(said, nil)),
+		Properties: map[string]string{
+			"listeners": "PLAINTEXT://127.0.0.1:0,NARROW://127.0.0.1:0", "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,NARROW:PLAINTEXT",
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop(t, node)
+	client, err := kgo.NewClient(kgo.SeedBrokers(node.Addrs()[0].String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	set := []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "listener.name.narrow.max.connections", Value: new("1")}}
+	answers, err := kadm.NewClient(client).AlterBrokerConfigs(t.Context(), set, 1)
+	if err != nil || len(answers) != 1 || answers[0].Err != nil {
+		t.Fatalf("alter: %v, %v", answers, err)
+	}
+	for range 2 { // the accept that waited for a connection when the limit came takes the first, whatever the limit
+		conn, err := net.Dial("tcp", node.Addrs()[1].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+	}
+	for {
+		select {
+		case line := <-said:
+			if strings.Contains(line, "listener.name.narrow.max.connections reached") {
+				return
+			}
+		case <-time.After(patience):
+			t.Fatal("the listener takes as many as come")
+		}
+	}
+}
+
 // lines gets what is logged.
 type lines chan string
 

@@ -131,7 +131,13 @@ func (n *Node) limitConnections(old, now *meta.Image) {
 }
 
 func connectionLimits(b *config.Broker) server.Limits {
-	l := server.Limits{Connections: b.Int("max.connections"), PerIP: b.Int("max.connections.per.ip"), ByIP: map[netip.Addr]int{}}
+	l := server.Limits{
+		Connections: b.Int("max.connections"), PerIP: b.Int("max.connections.per.ip"),
+		ByIP: map[netip.Addr]int{}, ByListener: map[string]int{},
+	}
+	for _, listener := range b.Listeners() {
+		l.ByListener[listener.Name] = b.ListenerInt(listener.Name, "max.connections")
+	}
 	if l.Connections == 0 {
 		l.Connections = -1 // nobody, until it is changed in the configuration
 	}

@@ -5,14 +5,15 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 )
 
 // accept takes connections from one listener until the server stops.
-func (s *Server) accept(l Listener) {
+func (s *Server) accept(l Listener, room <-chan struct{}) {
 	const pauseMax = time.Second
 	pause := time.Duration(0)
-	for s.awaitRoom(l) {
+	for s.awaitRoom(l, room) {
 		nc, err := l.Accept()
 		if err == nil {
 			pause = 0
@@ -60,25 +61,41 @@ func (s *Server) isStopping() bool {
 	}
 }
 
-// awaitRoom waits until another connection is allowed. It returns false when the server stops.
-func (s *Server) awaitRoom(l Listener) bool {
+// awaitRoom waits until another connection to the listener is allowed; room gets a value when one may be. It returns false when the
+// server stops.
+func (s *Server) awaitRoom(l Listener, room <-chan struct{}) bool {
 	for said := false; ; said = true {
-		limit := s.limits.Load().Connections
-		if limit == 0 || s.metrics.Connections.Value() < int64(limit) {
-			if said {
-				s.tellRoom() // the other listeners too
-			}
+		name, limit := s.fullFor(l)
+		if name == "" {
 			return !s.isStopping()
 		}
 		if !said {
-			s.fullLimit.log(s.config.Log, slog.LevelWarn, "max.connections reached: new connections wait", "listener", l.Name, "limit", limit)
+			s.fullLimit.log(s.config.Log, slog.LevelWarn, name+" reached: new connections wait", "listener", l.Name, "limit", limit)
 		}
 		select {
-		case <-s.room:
+		case <-room:
 		case <-s.stopping:
 			return false
 		}
 	}
+}
+
+// fullFor names the limit that keeps the listener from another connection, if one does.
+func (s *Server) fullFor(l Listener) (name string, limit int) {
+	limits := s.limits.Load()
+	if limit := limits.Connections; limit != 0 && s.metrics.Connections.Value() >= int64(limit) {
+		return "max.connections", limit
+	}
+	own, limited := limits.ByListener[l.Name]
+	if !limited {
+		return "", 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.perListener[l.Name] >= own {
+		return "listener.name." + strings.ToLower(l.Name) + ".max.connections", own
+	}
+	return "", 0
 }
 
 // welcome starts serving a connection, or closes it when its address has too many.
@@ -110,6 +127,7 @@ func (s *Server) welcome(nc net.Conn, l Listener) {
 	}
 	s.conns[c] = struct{}{}
 	s.perIP[ip]++
+	s.perListener[l.Name]++
 	s.metrics.Connections.Add(1)
 	s.metrics.ConnectionsAccepted.Inc()
 	s.serving.Go(serve)
@@ -160,6 +178,7 @@ func (s *Server) farewell(c *conn) {
 	ip := c.peer.Remote.Addr()
 	s.mu.Lock()
 	delete(s.conns, c)
+	s.perListener[c.peer.Listener]--
 	if s.perIP[ip]--; s.perIP[ip] == 0 {
 		delete(s.perIP, ip)
 	}
@@ -171,11 +190,15 @@ func (s *Server) farewell(c *conn) {
 	s.tellRoom()
 }
 
-// tellRoom lets an accept that waits look again whether another connection is allowed.
+// tellRoom lets the accepts that wait look again whether another connection is allowed.
 func (s *Server) tellRoom() {
-	select {
-	case s.room <- struct{}{}:
-	default:
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, room := range s.rooms {
+		select {
+		case room <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -92,6 +92,9 @@ type Limits struct {
 	// Connections is max.connections: no limit. When reached, nothing is accepted until one closes. A negative one allows none.
 	Connections int
 
+	// ByListener has the listeners that have a limit of their own beside the one for all, 0 of which allows none there.
+	ByListener map[string]int
+
 	// PerIP is max.connections.per.ip: no limit. A negative one allows none but the overrides in ByIP, 0 of which allows none
 	// from there.
 	PerIP int
@@ -150,9 +153,11 @@ type Server struct {
 	listeners []net.Listener
 	conns     map[*conn]struct{}
 	perIP     map[netip.Addr]int
+	// perListener counts the connections by the name of the listener, which several may have.
+	perListener map[string]int
 	// turnedAway counts the connections that are kept waiting without being served.
 	turnedAway int
-	room       chan struct{} // gets a value when a connection ends, for who waits in accept
+	rooms      []chan struct{} // one for each accept: gets a value when a connection ends
 }
 
 // New returns a server that hands requests to h.
@@ -160,7 +165,7 @@ func New(c Config, h Handler) *Server {
 	s := &Server{
 		config: c.withDefaults(), handler: h,
 		stopping: make(chan struct{}), swept: make(chan struct{}),
-		conns: make(map[*conn]struct{}), perIP: make(map[netip.Addr]int), room: make(chan struct{}, 1),
+		conns: make(map[*conn]struct{}), perIP: make(map[netip.Addr]int), perListener: make(map[string]int),
 	}
 	s.SetLimits(s.config.Limits)
 	s.otherBudget = newBudget(s.config.BudgetBytes / 4)
@@ -198,7 +203,9 @@ func (s *Server) Serve(listeners ...Listener) {
 			continue
 		}
 		s.listeners = append(s.listeners, l)
-		s.goroutines.Go(func() { s.accept(l) })
+		room := make(chan struct{}, 1)
+		s.rooms = append(s.rooms, room)
+		s.goroutines.Go(func() { s.accept(l, room) })
 	}
 }
 

@@ -516,6 +516,35 @@ func TestLimitsMayChange(t *testing.T) {
 	dial(t, ts.addr).expectClosed()
 }
 
+// TestOneListenerIsFull: others go on, and what ends on one wakes who waits on another.
+func TestOneListenerIsFull(t *testing.T) {
+	second, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := start(t, Config{Limits: Limits{Connections: 3, ByListener: map[string]int{"SECOND": 1}}}, nil)
+	ts.Serve(Listener{Listener: second, Name: "SECOND"})
+	ask := func(address string) *client {
+		c := dial(t, address)
+		c.send(c.frame(request(kmsg.Heartbeat, 0)))
+		return c
+	}
+	a := ask(second.Addr().String())
+	a.expect(1)
+	b := ask(second.Addr().String())
+	awaitTrue(t, "the server says that the listener is full", func() bool {
+		return strings.Contains(strings.Join(ts.log.lines(), ""), "listener.name.second.max.connections reached")
+	})
+	c, d := ask(ts.addr), ask(ts.addr)
+	c.expect(1)
+	d.expect(1)
+	e := ask(ts.addr) // the server is full
+	_ = c.Close()
+	e.expect(1)
+	_ = a.Close()
+	b.expect(1)
+}
+
 // TestNoConnectionsAllowed: whoever comes waits until some are.
 func TestNoConnectionsAllowed(t *testing.T) {
 	ts := start(t, Config{Limits: Limits{Connections: -1}}, nil)
