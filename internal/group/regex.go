@@ -51,7 +51,7 @@ func compileRegex(regex string) (*regexp.Regexp, error) {
 	if instructions(parsed) > regexInstructionsMax {
 		return nil, fmt.Errorf("too large a regular expression, with its repetitions: it takes more than %d instructions", regexInstructionsMax)
 	}
-	return regexp.Compile(`\A(?:` + regex + `)\z`)
+	return regexp.Compile(`\A(?:` + parsed.String() + `)\z`) // not what was said: what it left open, as \Q, would go on
 }
 
 // instructions is about how many instructions an expression is compiled to, and not much more than regexInstructionsMax: what is

@@ -32,6 +32,28 @@ func TestRegexLimits(t *testing.T) {
 	}
 }
 
+// TestRegexMatchesTheWholeName, whatever the expression leaves open.
+func TestRegexMatchesTheWholeName(t *testing.T) {
+	for _, c := range []struct {
+		regex, name string
+		matches     bool
+	}{
+		{`\Qa.b`, "a.b", true},
+		{`\Qa.b`, "axb", false},
+		{`\Qa.b`, "a.bc", false},
+		{`\Qa.b\E.*`, "a.bc", true},
+		{`a|ab`, "ab", true},
+		{`(?i)ab`, "AB", true},
+		{`(?m)^a$`, "a", true},
+		{`a$|b`, "xa", false},
+	} {
+		compiled, err := compileRegex(c.regex)
+		if err != nil || compiled.MatchString(c.name) != c.matches {
+			t.Errorf("%s of %s: %v, want a match %v", c.regex, c.name, err, c.matches)
+		}
+	}
+}
+
 // TestRefusedRegexIsNotResolvedAtOnce: where the topics that match cannot be written, not every heartbeat goes through all topics again.
 func TestRefusedRegexIsNotResolvedAtOnce(t *testing.T) {
 	c := newTestCluster()

@@ -71,6 +71,7 @@ func everything() *conversation {
 	c.recreated()
 	c.odd()
 	c.consumers()
+	c.dynamics()
 	c.describeQuorum()
 	c.electLeaders()
 	c.reassignments()
