@@ -10,7 +10,7 @@ import (
 )
 
 // unsettable are settings that the rest of the conversation needs as they are, or that can't be taken back.
-var unsettable = []string{"listeners", "listener.security.protocol.map", "min.insync.replicas"}
+var unsettable = []string{"listeners", "listener.security.protocol.map", "min.insync.replicas", "metric.reporters"}
 
 // dynamics sets each setting that can be changed while a broker runs, for all brokers, for one, for a topic, a group and client
 // metrics, and shows what holds then.
