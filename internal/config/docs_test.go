@@ -76,6 +76,10 @@ func configurationPage() string {
 	writeKeys(&b, ScopeBroker, func(k *Key) bool { return k.Effect == Acts && !strings.HasPrefix(k.Name, "raftsman.") })
 	b.WriteString("\n## Topics\n\nEvery key can be set on a topic when it is created and later. Where it is not set, the broker's key holds.\n\n")
 	writeTopicKeys(&b)
+	b.WriteString("\n## Groups\n\nSet on a group, they come before the broker's.\n\n")
+	writeKeys(&b, ScopeGroup, func(k *Key) bool { return k.Effect == Acts })
+	b.WriteString("\n## Client metrics\n\nEach resource of the type client-metrics asks clients for metrics of their own (KIP-714), as `kafka-client-metrics` makes them.\n\n")
+	writeKeys(&b, ScopeClientMetrics, func(k *Key) bool { return k.Effect == Acts })
 	b.WriteString("\n## Stored, without effect yet\n\nThese keys are checked, stored and shown as Kafka does; nothing acts on them yet.\n\n")
 	writeNames(&b, NotYet)
 	b.WriteString("\n## Stored, without effect\n\nThese keys of brokers tune parts that Raftsman does not have, as thread pools and Java classes: ")
@@ -111,7 +115,7 @@ func writeNames(b *strings.Builder, effect Effect) {
 	for _, s := range []struct {
 		scope Scope
 		name  string
-	}{{ScopeBroker, "Brokers"}, {ScopeTopic, "Topics"}, {ScopeGroup, "Groups"}, {ScopeClientMetrics, "Client metrics"}} {
+	}{{ScopeBroker, "Brokers"}, {ScopeTopic, "Topics"}, {ScopeGroup, "Groups"}} {
 		fmt.Fprintf(b, "- %s: ", s.name)
 		writeList(b, s.scope, effect)
 		b.WriteString("\n")

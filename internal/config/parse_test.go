@@ -206,6 +206,9 @@ func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 			"SASL_PLAINTEXT, SASL_SSL"},
 		{"advertised.listeners=OUT://a:1", "line 1: advertised.listeners=OUT://a:1: listener OUT is not in listeners"},
 		{"raftsman.http.listener=9404", "line 1: raftsman.http.listener=9404: \"9404\" must be HOST:PORT"},
+		{"raftsman.client.metrics.otlp.endpoint=collector:4318", "line 1: raftsman.client.metrics.otlp.endpoint=collector:4318: must be a URL of http or " +
+			"https, as http://127.0.0.1:4318/v1/metrics"},
+		{"raftsman.client.metrics.otlp.headers=secret", "line 1: raftsman.client.metrics.otlp.headers=[hidden]: must be NAME=VALUE,NAME=VALUE"},
 		{"controller.quorum.voters=1@a", "line 1: controller.quorum.voters=1@a: \"a\" must be HOST:PORT"},
 		{"log.dirs=/a,/a/", "line 1: log.dirs=/a,/a/: /a and /a/ are one directory: name it once"},
 		{"log.dir=/b/../a, /a", "line 1: log.dir=/b/../a,/a: /b/../a and /a are one directory: name it once"},
