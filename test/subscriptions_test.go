@@ -19,8 +19,12 @@ func owning(t testing.TB, members []*member, want ...int) {
 	t.Helper()
 	eventually(t, atLast, fmt.Sprintf("members own %v partitions", want), func() error {
 		var got []int
-		for _, m := range members {
-			got = append(got, len(m.partitions(t)))
+		for i, m := range members {
+			owned := m.partitions(t)
+			if owned == nil {
+				return fmt.Errorf("member %d has not joined", i)
+			}
+			got = append(got, len(owned))
 		}
 		slices.Sort(got)
 		if !slices.Equal(got, want) {

@@ -75,8 +75,8 @@ func (k kafkaGo) consume(ctx context.Context, group, topic string, count int) er
 		printRecord(message.Key, message.Value, message.Partition, message.Offset)
 		switch err := reader.CommitMessages(ctx, message); {
 		case err == nil || ctx.Err() != nil:
-		case count == 0 && (errors.Is(err, kafka.RebalanceInProgress) || errors.Is(err, kafka.IllegalGeneration) || errors.Is(err, kafka.UnknownMemberId)):
-			fmt.Fprintln(os.Stderr, "commit:", err) // the group went on without this member, which joins again by itself
+		case count == 0: // the broker is away, or the group went on without this member, which joins again by itself
+			fmt.Fprintln(os.Stderr, "commit:", err)
 		default:
 			return errors.Join(err, reader.Close())
 		}

@@ -92,6 +92,9 @@ func (s saramaClient) consume(ctx context.Context, group, topic string, count in
 		case err == nil || ctx.Err() != nil:
 		case errors.Is(err, sarama.ErrRebalanceInProgress) || errors.Is(err, sarama.ErrIllegalGeneration) || errors.Is(err, sarama.ErrUnknownMemberId):
 			fmt.Fprintln(os.Stderr, "consume:", err) // the group went on without this member: join again
+		case count == 0: // the broker is away
+			fmt.Fprintln(os.Stderr, "consume:", err)
+			time.Sleep(200 * time.Millisecond)
 		default:
 			return errors.Join(err, consumer.Close())
 		}
