@@ -104,8 +104,12 @@ func measure(ctx context.Context, o options, r row, brokers []*broker, report *r
 			}
 		}
 	}
+	turns := brokers
+	if r.alone {
+		turns = brokers[:1]
+	}
 	for i := range o.runs {
-		for _, b := range brokers {
+		for _, b := range turns {
 			fmt.Fprintf(os.Stderr, "\r\033[K%s: turn %d of %d, %s", r.name, i+1, o.runs, b.name)
 			if r.cold {
 				for _, b := range brokers {

@@ -49,17 +49,34 @@ type compared struct {
 	title  string
 	figure figure
 	a, b   []float64 // Raftsman's and Kafka's
+	alone  bool      // there is no Kafka's
 }
 
 // ratio is the median of a over the median of b.
 func (c compared) ratio() float64 { return median(c.a) / median(c.b) }
+
+// reaches is what the bound is for.
+func (c compared) reaches() float64 {
+	if c.alone {
+		return median(c.a)
+	}
+	return c.ratio()
+}
+
+// ratioText is the ratio where there is one.
+func (c compared) ratioText() string {
+	if c.alone {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", c.ratio())
+}
 
 // verdict tells whether the bound is kept, where there is one.
 func (c compared) verdict() string {
 	switch {
 	case c.figure.bound == 0:
 		return ""
-	case c.figure.more && c.ratio() >= c.figure.bound, !c.figure.more && c.ratio() <= c.figure.bound:
+	case c.figure.more && c.reaches() >= c.figure.bound, !c.figure.more && c.reaches() <= c.figure.bound:
 		return "yes"
 	default:
 		return "no"
@@ -80,7 +97,7 @@ func (c compared) bound() string {
 func (r *report) lines(row row) []compared {
 	var all []compared
 	for _, f := range row.figures {
-		all = append(all, compared{row.title, f, r.Rows[row.name]["raftsman"][f.name], r.Rows[row.name]["kafka"][f.name]})
+		all = append(all, compared{row.title, f, r.Rows[row.name]["raftsman"][f.name], r.Rows[row.name]["kafka"][f.name], row.alone})
 	}
 	return all
 }
@@ -88,7 +105,7 @@ func (r *report) lines(row row) []compared {
 func (r *report) print(row row) {
 	fmt.Println(row.title)
 	for _, c := range r.lines(row) {
-		fmt.Printf("  %-14s %-14s raftsman %-24s kafka %-24s ratio %.2f %s %s\n", c.figure.name, c.figure.unit, spread(c.a), spread(c.b), c.ratio(), c.bound(), c.verdict())
+		fmt.Printf("  %-14s %-14s raftsman %-24s kafka %-24s ratio %s %s %s\n", c.figure.name, c.figure.unit, spread(c.a), spread(c.b), c.ratioText(), c.bound(), c.verdict())
 	}
 }
 
@@ -162,7 +179,7 @@ ratios are what counts.
 `, r.Date, r.Commit, r.System, r.Warm, r.Runs, r.Scale)
 	for _, row := range rows {
 		for _, c := range r.lines(row) {
-			fmt.Fprintf(&b, "| %s | %s, %s | %s | %s | %.2f | %s | %s |\n", c.title, c.figure.name, c.figure.unit, spread(c.a), spread(c.b), c.ratio(), c.bound(), c.verdict())
+			fmt.Fprintf(&b, "| %s | %s, %s | %s | %s | %s | %s | %s |\n", c.title, c.figure.name, c.figure.unit, spread(c.a), spread(c.b), c.ratioText(), c.bound(), c.verdict())
 		}
 	}
 	return b.String()
@@ -173,7 +190,9 @@ func (r *report) svg() string {
 	const width, left, line = 900, 430, 22
 	var all []compared
 	for _, row := range rows {
-		all = append(all, r.lines(row)...)
+		if !row.alone {
+			all = append(all, r.lines(row)...)
+		}
 	}
 	height := line*len(all) + 50
 	var b strings.Builder

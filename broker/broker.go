@@ -67,6 +67,7 @@ type Node struct {
 	replicas *replica.Manager
 	coord    *coord.Coordinator
 	quotas   *api.Quotas
+	fetches  *api.FetchSessions
 	server   *server.Server
 
 	clientMetrics *api.ClientMetrics
@@ -225,7 +226,8 @@ func (n *Node) build(level *slog.LevelVar) {
 	handler.Features = n.features
 	handler.Quorum = n.quorum
 	handler.Replicas = n.replicas
-	handler.Fetches = api.NewFetchSessions(b)
+	n.fetches = api.NewFetchSessions(b)
+	handler.Fetches = n.fetches
 	handler.Coord = n.coord
 	n.quotas = api.NewQuotas(b, n.quorum.Image)
 	handler.Quotas = n.quotas

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -63,6 +65,24 @@ func (w *twoDirs) client(options ...kgo.Opt) *kgo.Client {
 	}
 	w.Cleanup(cl.Close)
 	return cl
+}
+
+// httpListener lets a node answer HTTP.
+const httpListener = "raftsman.http.listener=127.0.0.1:0"
+
+// get asks a node that answers HTTP.
+func (w *twoDirs) get(path string) (status int, text string) {
+	w.Helper()
+	resp, err := http.Get("http://" + w.node.HTTPAddr().String() + path)
+	if err != nil {
+		w.Fatal(err)
+	}
+	defer resp.Body.Close()
+	all, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return resp.StatusCode, string(all)
 }
 
 func (w *twoDirs) stop() {
@@ -132,7 +152,7 @@ func (w *twoDirs) metadata() []kmsg.MetadataResponseTopicPartition {
 // TestOneLogDirectoryOfTwoFails: a flush that fails takes its directory offline and nothing else. Its partitions have no leader,
 // as in Kafka, and get one again at the next start, with all that was acknowledged.
 func TestOneLogDirectoryOfTwoFails(t *testing.T) {
-	w := newTwoDirs(t)
+	w := newTwoDirs(t, httpListener)
 	const partitions = 6
 	w.create(dirsTopic, partitions)
 	failing := map[int32]bool{}
@@ -179,6 +199,13 @@ func TestOneLogDirectoryOfTwoFails(t *testing.T) {
 	if in := w.partitionsIn("new", "/a"); len(in) != 4 {
 		t.Errorf("of a new topic partitions %v are in /a, want all 4", in)
 	}
+	for path, part := range map[string]string{
+		"/healthz": "ok", "/readyz": "the directories failed: /b\n", "/metrics": "\nraftsman_log_dir_online{logdirectory=\"/b\"} 0\n",
+	} {
+		if status, text := w.get(path); status != http.StatusOK || !strings.Contains(text, part) {
+			t.Errorf("%s of a node with one directory of two: %d, and no %q in %q", path, status, part, text[:min(len(text), 200)])
+		}
+	}
 	select {
 	case <-w.node.Ended():
 		t.Fatalf("the node ended: %v", w.node.Err())
@@ -218,7 +245,7 @@ func (w *twoDirs) values(partition int32) (values []string) {
 
 // TestTheMetadataDirectoryFails: without it nothing can be decided, so the node ends and says why.
 func TestTheMetadataDirectoryFails(t *testing.T) {
-	w := newTwoDirs(t)
+	w := newTwoDirs(t, httpListener)
 	w.create(dirsTopic, 2)
 	w.disk.Add(faultfs.Rule{Op: faultfs.OpAnySync, Name: "/a", Times: -1, Err: syscall.EIO})
 	for p := range int32(2) {
@@ -231,6 +258,11 @@ func TestTheMetadataDirectoryFails(t *testing.T) {
 	}
 	if err := w.node.Err(); !errors.Is(err, syscall.EIO) || !strings.Contains(err.Error(), "/a failed") {
 		t.Errorf("it ended for %v, want a line that names /a and EIO", err)
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if status, text := w.get(path); status != http.StatusServiceUnavailable || !strings.Contains(text, "/a failed") {
+			t.Errorf("%s: %d %q, want 503 and the reason", path, status, text)
+		}
 	}
 }
 

@@ -18,6 +18,7 @@ type swapDir struct {
 	data string
 	port int
 	args []string // of `raftsman serve` and `raftsman config export`, beside directory and address
+	jvm  string   // more options of Kafka's JVM
 }
 
 func newSwapDir(t testing.TB, args ...string) swapDir {
@@ -62,7 +63,7 @@ func (d swapDir) launchKafka(t testing.TB) *process {
 	args := append([]string{"config", "export", "--data", d.data, "--listen", d.addr()}, d.args...)
 	properties := run(t, atLast, nil, binary(t), args...)
 	write(t, filepath.Join(d.root, "server.properties"), properties)
-	command := exec.Command("kafka/kafka", "jvm", "-Xms256m -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Dkafka.reference.dir="+d.root,
+	command := exec.Command("kafka/kafka", "jvm", "-Xms256m -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "+d.jvm+" -Dkafka.reference.dir="+d.root,
 		"kafka.Kafka", filepath.Join(d.root, "server.properties"))
 	settings, err := filepath.Abs("kafka/log4j2-server.xml")
 	if err != nil {

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -143,5 +145,86 @@ func TestScrapeShowsCompactionAndDamage(t *testing.T) {
 	}
 	if took := p.terminate(); took > stopSeen {
 		t.Errorf("the stop took %v", took)
+	}
+}
+
+// TestTrafficCountsAsKafkas puts the same load on Raftsman and on Apache Kafka and compares what both have counted of the topic: here
+// /metrics, there JMX, under the names that the JMX exporter makes of it.
+func TestTrafficCountsAsKafkas(t *testing.T) {
+	d := newSwapDir(t)
+	jmx := freePort(t)
+	d.args = []string{"--override", "raftsman.http.listener=" + fmt.Sprint("127.0.0.1:", d.port+1)}
+	d.jvm = fmt.Sprint("-Dcom.sun.management.jmxremote.port=", jmx, " -Dcom.sun.management.jmxremote.rmi.port=", jmx,
+		" -Dcom.sun.management.jmxremote.authenticate=false -Dcom.sun.management.jmxremote.ssl=false -Dcom.sun.management.jmxremote.host=127.0.0.1",
+		" -Djava.rmi.server.hostname=127.0.0.1")
+	names := []string{"MessagesIn", "BytesIn", "BytesOut", "BytesRejected", "TotalProduceRequests", "FailedProduceRequests"}
+
+	p := d.raftsman(t)
+	countedLoad(t, p.addr, "here")
+	shown := scrape(t, fmt.Sprint("127.0.0.1:", d.port+1))
+	p.terminate()
+
+	d.args = nil
+	k := d.kafka(t)
+	countedLoad(t, k.addr, "there")
+	out := run(t, atLast, nil, "kafka/kafka", "class", "org.apache.kafka.tools.JmxTool", "--one-time", "--attributes", "Count", "--report-format", "properties",
+		"--jmx-url", fmt.Sprint("service:jmx:rmi:///jndi/rmi://127.0.0.1:", jmx, "/jmxrmi"),
+		"--object-name", "kafka.server:type=BrokerTopicMetrics,name=*,topic=there")
+	k.terminate()
+	for _, name := range names {
+		m := regexp.MustCompile(`(?m)name=` + name + `PerSec.*:Count=(\d+)`).FindStringSubmatch(out)
+		want := 0.0 // a meter that was never marked is not there
+		if m != nil {
+			want = must(strconv.ParseFloat(m[1], 64))(t)
+		}
+		series := "kafka_server_brokertopicmetrics_" + strings.ToLower(name) + `_total{topic="here"}`
+		got, there := shown[series]
+		if !there || got != want {
+			t.Errorf("%s is %v (there: %v), and Kafka's %sPerSec %v", series, got, there, name, want)
+		}
+		t.Logf("%s: %v here, %v there", name, got, want)
+	}
+	if !strings.Contains(out, "name=MessagesInPerSec") {
+		t.Errorf("Kafka's JMX says:\n%s", out)
+	}
+}
+
+// countedLoad produces 500 records in 50 batches, of which none is compressed, one record that is too large and one with a timestamp that
+// the topic does not take, and reads what there is.
+func countedLoad(t testing.TB, addr, topic string) {
+	t.Helper()
+	cl := crashClient(t, addr, kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchMaxBytes(8<<20), kgo.DisableIdempotentWrite(), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.ProducerLinger(time.Minute), kgo.RecordRetries(0)) // a batch leaves when it is flushed
+	age := "1000"
+	must(kadm.NewClient(cl).CreateTopics(t.Context(), 2, 1, map[string]*string{"message.timestamp.after.max.ms": &age}, topic))(t)
+	for i := range int32(50) {
+		for range 10 {
+			cl.Produce(t.Context(), &kgo.Record{Topic: topic, Partition: i % 2, Value: make([]byte, 100)}, func(_ *kgo.Record, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		if err := cl.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, r := range map[string]*kgo.Record{
+		"too large":     {Topic: topic, Value: make([]byte, 2<<20)},
+		"in the future": {Topic: topic, Timestamp: time.Now().Add(time.Hour), Value: make([]byte, 100)},
+	} {
+		var failed error
+		cl.Produce(t.Context(), r, func(_ *kgo.Record, err error) { failed = err })
+		if err := cl.Flush(t.Context()); err != nil || failed == nil {
+			t.Fatalf("a record that is %s is taken: %v, %v", what, err, failed)
+		}
+	}
+	for read := 0; read < 500; {
+		fetches := cl.PollFetches(t.Context())
+		if err := fetches.Err(); err != nil {
+			t.Fatal(err)
+		}
+		read += fetches.NumRecords()
 	}
 }

@@ -38,6 +38,13 @@ func NewFetchSessions(broker *config.Broker) *FetchSessions {
 	}
 }
 
+// Sessions returns how many sessions there are, and how many had to make place for others.
+func (s *FetchSessions) Sessions() (open int, evicted int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cache.Len(), s.cache.Evicted()
+}
+
 // fetchCall is one Fetch on its way. It is used again when the answer was sent.
 type fetchCall struct {
 	a     *API
@@ -158,6 +165,12 @@ func (f *fetchCall) finish(results []replica.FetchResult) {
 	if err := f.end(); err != nil {
 		code, _ := kafka.Answer(err)
 		f.resp.Err, f.resp.Topics = code, f.resp.Topics[:0]
+	} else {
+		for i := range results {
+			if r := &results[i]; r.Chunk.Len > 0 {
+				r.Traffic.BytesOut.Add(int64(r.Chunk.Len))
+			}
+		}
 	}
 	f.answer()
 }

@@ -150,6 +150,9 @@ func (l *Log) Segments() []SegmentInfo {
 	return infos
 }
 
+// SegmentCount is how many segments there are.
+func (l *Log) SegmentCount() int { return len(*l.segments.Load()) }
+
 // nextBase is where the i-th segment ends: at the base of the next one, or at the log's end.
 func nextBase(segments []*segment, i int, end kafka.Offset) kafka.Offset {
 	if i+1 < len(segments) {

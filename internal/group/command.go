@@ -309,6 +309,7 @@ type Listed struct {
 	Type         Type
 	ProtocolType string
 	State        State
+	Members      int
 }
 
 func (*JoinReply) reply()          {}

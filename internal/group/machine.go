@@ -219,12 +219,14 @@ func (m *Machine) List() []Listed {
 	list := make([]Listed, 0, len(m.groups))
 	for _, id := range slices.Sorted(maps.Keys(m.groups)) {
 		g := m.groups[id]
-		listed := Listed{Group: id, ProtocolType: g.protocolType, State: g.state}
+		listed := Listed{Group: id, ProtocolType: g.protocolType, State: g.state, Members: len(g.members)}
 		switch {
 		case g.consumer != nil:
 			listed.Type, listed.ProtocolType, listed.State = Consumer, "consumer", g.consumer.state()
+			listed.Members = len(g.consumer.members)
 		case g.foreign != nil:
 			listed.Type, listed.ProtocolType, listed.State = g.foreign.kind, g.foreign.kind.String(), g.foreign.state()
+			listed.Members = len(g.foreign.members)
 		}
 		list = append(list, listed)
 	}

@@ -52,6 +52,8 @@ func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time
 	}
 	p.core.Appended(b.NextOffset())
 	p.appended.Add(int64(len(b)))
+	p.traffic.MessagesIn.Add(int64(b.LastOffsetDelta()) + 1)
+	p.traffic.BytesIn.Add(int64(len(b)))
 	return appended{base: b.BaseOffset(), end: b.NextOffset()}, nil
 }
 
@@ -125,6 +127,7 @@ func (p *replica) failedWrite(doing string, err error) error {
 func (m *Manager) Append(tp kafka.TopicPartition, batch record.Batch, done func(last kafka.Offset, err error)) {
 	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
 	if err == nil {
+		p.traffic.ProduceRequests.Inc()
 		err = p.commit(batch, done)
 		for next := p.successor(err); next != nil; next = p.successor(err) {
 			p = next

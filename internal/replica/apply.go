@@ -99,6 +99,7 @@ func (c *change) topic(differs meta.TopicChange) {
 	next := &topic{name: t.Name, id: t.ID, image: t, slots: make([]*slot, len(t.Partitions))}
 	if known != nil {
 		copy(next.slots, known.slots)
+		next.traffic = known.traffic
 	}
 	var s *settings
 	for i := range t.Partitions {
@@ -108,7 +109,10 @@ func (c *change) topic(differs meta.TopicChange) {
 		if s == nil {
 			s = c.m.settings.of(c.overrides(t.Name))
 		}
-		p := &replica{m: c.m, tp: kafka.TopicPartition{Topic: t.Name, Partition: int32(i)}, id: t.ID}
+		if next.traffic == nil {
+			next.traffic = new(Traffic)
+		}
+		p := &replica{m: c.m, traffic: next.traffic, tp: kafka.TopicPartition{Topic: t.Name, Partition: int32(i)}, id: t.ID}
 		p.settings.Store(s)
 		p.epoch.Store(int32(kafka.NoEpoch))
 		next.slots[i] = &slot{asleep: p}
@@ -206,7 +210,7 @@ func several(n int, do func(i int)) {
 // publish shows what was done.
 func (c *change) publish() {
 	for _, t := range c.gone {
-		c.m.table.remove(t)
+		c.m.forget(t)
 	}
 	for _, t := range c.touched {
 		c.m.table.add(t.topic)

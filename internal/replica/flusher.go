@@ -8,6 +8,7 @@ import (
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/metric"
 	"github.com/raftsman/raftsman/internal/partition"
 	"github.com/raftsman/raftsman/internal/vfs"
 )
@@ -21,6 +22,14 @@ const (
 	// flushAgainAfter is how long a flush waits for which the process had no file descriptor.
 	flushAgainAfter = 50 * time.Millisecond
 )
+
+// FlushMetrics count the rounds of group commits.
+type FlushMetrics struct {
+	RoundMicros metric.Histogram // from when a round began until all that waited for it were told
+}
+
+// FlushMetrics are the numbers of group commits.
+func (m *Manager) FlushMetrics() *FlushMetrics { return &m.flushes }
 
 // flusher makes what was appended in one log directory durable. Whatever waits when a round begins is flushed in that round,
 // with one Sync per log, and what comes meanwhile waits for the next: so under load one Sync serves many requests. It holds
@@ -145,6 +154,11 @@ func (g *gathered) gather(round []*replica) {
 // flush makes every replica of the round durable, in the way that costs least: those with little to flush together, the others
 // depending on how many they are.
 func (f *flusher) flush(round []*replica, workers []flushWorker) {
+	if len(round) == 0 {
+		return
+	}
+	began := time.Now()
+	defer func() { f.d.m.flushes.RoundMicros.Observe(time.Since(began).Microseconds()) }()
 	round = f.flushSmall(round, &workers[0])
 	switch n := len(round); {
 	case n == 0:

@@ -12,6 +12,7 @@ import (
 	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/metric"
 )
 
 // Options are what a Manager stands on.
@@ -49,6 +50,11 @@ type Manager struct {
 	table  table
 	expiry expiry
 
+	trafficMu sync.Mutex   // guards gone, and that a topic is counted in the table or there; held for memory only
+	gone      TrafficNow   // of topics that were deleted
+	parked    metric.Gauge // produces that wait, by partition
+	flushes   FlushMetrics
+
 	applyMu     sync.Mutex // guards what only Apply, the ticker and Close use
 	settings    settingsCache
 	found       map[kafka.TopicPartition]*logDir // the folders that were on disk at the start and have no topic yet
@@ -80,6 +86,8 @@ type topic struct {
 	id    kafka.TopicID
 	image *meta.Topic
 	slots []*slot // by partition number; nil where the partition is not on this node
+	// traffic is the same for all that a topic ever was; nil while none of its partitions was on this node.
+	traffic *Traffic
 }
 
 // New returns a Manager without partitions: Apply brings them.

@@ -361,12 +361,11 @@ func (mv *move) swap(now time.Time) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := &replica{m: p.m, dir: mv.to, log: log, tp: p.tp, id: p.id, core: p.core}
+	next := &replica{m: p.m, dir: mv.to, log: log, tp: p.tp, id: p.id, core: p.core, traffic: p.traffic}
 	next.settings.Store(p.settings.Load())
 	next.assigned.Store(p.assigned.Load())
 	next.uncleanable.Store(p.uncleanable.Load())
 	next.cleanedMs.Store(p.cleanedMs.Load())
-	next.appendedBefore = p.appendedBefore + p.appended.Load()
 	// Nothing is taken until the old folder has durably lost its name: a power cut would leave two, and who does not know from the
 	// metadata where the partition is would go by the older one.
 	next.mu.Lock()

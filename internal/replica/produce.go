@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/metric"
 	"github.com/raftsman/raftsman/internal/partition"
 	"github.com/raftsman/raftsman/internal/record"
 )
@@ -15,6 +16,7 @@ type produceOp struct {
 	results []ProduceResult
 	open    atomic.Int32
 	done    func([]ProduceResult)
+	parked  *metric.Gauge
 }
 
 // keptResultsMax is up to how many results a produceOp is kept to be used again: larger requests are rare, and take much memory.
@@ -30,6 +32,7 @@ func (op *produceOp) finish(i int, err error) {
 		failed.Message = message
 		op.results[i] = failed
 	}
+	op.parked.Add(-1)
 	op.settled()
 }
 
@@ -51,7 +54,7 @@ func (op *produceOp) settled() {
 // later from any goroutine, and must not block. The request's records may be reused when Produce has returned.
 func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 	op := produceOps.Get().(*produceOp)
-	op.done = done
+	op.done, op.parked = done, &m.parked
 	op.results = growTo(op.results, len(req.Partitions))
 	// One more than there are partitions, so that the answer does not leave before the last one was appended.
 	op.open.Store(int32(len(req.Partitions)) + 1)
@@ -59,6 +62,7 @@ func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 		part := &req.Partitions[i]
 		p, err := m.find(part.TopicID, part.Topic, part.Partition)
 		if err == nil {
+			p.traffic.ProduceRequests.Inc()
 			var parked bool
 			parked, err = p.produce(op, i, req, part.Records)
 			for next := p.successor(err); next != nil; next = p.successor(err) {
@@ -84,6 +88,9 @@ func (p *replica) refusedProduce(err error, records []byte) ProduceResult {
 	result.Message = message
 	if invalid, ok := errors.AsType[*record.Invalid](err); ok {
 		result.Err, result.Message, result.Records = invalid.Code, invalid.Message, invalid.Records
+	}
+	if p != nil {
+		p.traffic.produceFailed(result.Err, records)
 	}
 	if p != nil && p.log != nil && tellsLogStart(result.Err, records) {
 		result.LogStart = p.log.StartOffset()
@@ -140,7 +147,11 @@ func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, records []b
 		result.AppendTimeMs = at.timeMs
 	}
 	if req.Acks != 0 {
+		op.parked.Add(1) // before it can end
 		parked, err = p.core.Park(req.Acks, partition.Parked{Upto: at.end, DeadlineMs: deadlineMs, Ref: op, Index: int32(i)})
+		if !parked {
+			op.parked.Add(-1)
+		}
 	}
 	released := p.settle()
 	p.mu.Unlock()

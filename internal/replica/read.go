@@ -53,6 +53,8 @@ func (m *Manager) Read(req *FetchRequest, done func([]FetchResult)) {
 		if err != nil {
 			code, _ := kafka.Answer(err)
 			op.results[i] = failedFetch(code)
+		} else {
+			p.traffic.FetchRequests.Inc()
 		}
 		op.targets[i] = p
 	}
@@ -198,6 +200,9 @@ func (p *replica) changed(f *FetchPartition) bool {
 func (p *replica) read(f *FetchPartition, req *FetchRequest, maxBytes int, atLeastOne bool, r *FetchResult) {
 	if err := p.readInto(f, req, maxBytes, atLeastOne, r); err != nil {
 		*r = failedFetch(p.failedRead(err))
+		if r.Err == kafka.KafkaStorageError {
+			p.traffic.FailedFetches.Inc()
+		}
 	}
 }
 
@@ -222,7 +227,7 @@ func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, a
 	high := kafka.Offset(p.high.Load())
 	start, end := p.log.StartOffset(), p.log.EndOffset()
 	lastStable := p.decided(start, high)
-	*r = FetchResult{HighWatermark: high, LastStable: lastStable, LogStart: start}
+	*r = FetchResult{HighWatermark: high, LastStable: lastStable, LogStart: start, Traffic: p.traffic}
 	if f.LastFetchedEpoch != kafka.NoEpoch {
 		diverges, err := p.diverges(f, epoch, start, end, r)
 		if diverges || err != nil {

@@ -33,12 +33,13 @@ type replica struct {
 	high       atomic.Int64 // high watermark
 	lastStable atomic.Int64 // all transactions below it are decided
 
-	appended       atomic.Int64 // bytes appended since it was opened
-	appendedBefore int64        // by the replica whose place it has taken, in another directory
-	readable       atomic.Int64 // of these, how many lie below the high watermark; may be a little less
-	queued         atomic.Bool  // the flusher has it on its list
-	synced         atomic.Int64 // when it was last flushed, ms; only for flush.ms
-	watched        atomic.Bool  // the expiry has it on its list
+	traffic *Traffic // of its topic
+
+	appended atomic.Int64 // bytes appended since it was opened
+	readable atomic.Int64 // of these, how many lie below the high watermark; may be a little less
+	queued   atomic.Bool  // the flusher has it on its list
+	synced   atomic.Int64 // when it was last flushed, ms; only for flush.ms
+	watched  atomic.Bool  // the expiry has it on its list
 
 	uncleanable atomic.Pointer[string]                 // why it is not compacted any more
 	cleanedMs   atomic.Int64                           // when it was compacted last; 0: not since the start

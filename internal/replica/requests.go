@@ -64,6 +64,7 @@ type FetchResult struct {
 	SharedEnd     kafka.Offset
 	Chunk         commitlog.Chunk
 	Aborted       []commitlog.AbortedTxn // those with records in the chunk, for who reads committed records
+	Traffic       *Traffic               // of the topic, where who sends the chunk to a consumer counts it; nil with an error
 }
 
 // failedFetch is the result of a partition that was not read.

@@ -1,6 +1,9 @@
 package server
 
 import (
+	"sync/atomic"
+	"time"
+
 	"github.com/raftsman/raftsman/internal/metric"
 	"github.com/raftsman/raftsman/internal/wire"
 )
@@ -27,4 +30,43 @@ type Metrics struct {
 type KeyMetrics struct {
 	Requests metric.Counter
 	Micros   metric.Histogram // from the frame's arrival until its answer was written
+
+	parts atomic.Pointer[PartMetrics]
+}
+
+// PartMetrics tell where the time of an API's requests went: their histograms add up to that of the whole.
+type PartMetrics struct {
+	QueuedMicros   metric.Histogram // until it was handled: the answers to those before it on the connection come first
+	LocalMicros    metric.Histogram // in the handler
+	RemoteMicros   metric.Histogram // waiting for what the handler has begun: the disk, records, other members
+	AnsweredMicros metric.Histogram // until its answer could be written: those to requests before it come first
+	SendMicros     metric.Histogram // writing the answer
+}
+
+// Parts are where the time of the API's requests went; nil when there were none.
+func (k *KeyMetrics) Parts() *PartMetrics { return k.parts.Load() }
+
+// observe counts a request whose answer was written, which took to the last of the moments. They are made when the first is counted: most
+// APIs have none.
+func (k *KeyMetrics) observe(at *moments, end time.Duration) {
+	k.Micros.Observe(end.Microseconds())
+	parts := k.parts.Load()
+	if parts == nil {
+		k.parts.CompareAndSwap(nil, new(PartMetrics))
+		parts = k.parts.Load()
+	}
+	handled := min(at.handled, at.answered)
+	parts.QueuedMicros.Observe(at.begun.Microseconds())
+	parts.LocalMicros.Observe((handled - at.begun).Microseconds())
+	parts.RemoteMicros.Observe((at.answered - handled).Microseconds())
+	parts.AnsweredMicros.Observe((at.writing - at.answered).Microseconds())
+	parts.SendMicros.Observe((end - at.writing).Microseconds())
+}
+
+// moments are what a request has come to, since it was read.
+type moments struct {
+	begun    time.Duration // it is handled
+	handled  time.Duration // the handler has returned
+	answered time.Duration // the answer is there, perhaps before
+	writing  time.Duration // it is being written
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/wire"
@@ -19,6 +20,7 @@ type slot struct {
 	frame    *wire.Frame
 	lease    lease
 	overlaps bool
+	at       moments // answered is guarded by the connection's mu
 
 	// Guarded by the connection's mu.
 	state    slotState
@@ -152,6 +154,7 @@ func (c *conn) handle(s *slot) bool {
 	c.order.push(s)
 	c.mu.Unlock()
 	c.server.metrics.Keys[s.req.Key].Requests.Inc()
+	s.at.begun = time.Since(s.req.Received)
 	if !c.callHandler(s) {
 		c.forsake(s)
 		return false
@@ -159,6 +162,7 @@ func (c *conn) handle(s *slot) bool {
 	if s.overlaps {
 		s.dropFrame() // an answer that is there already does not alias it
 	}
+	s.at.handled = time.Since(s.req.Received)
 	c.mu.Lock()
 	if s.response == nil && !c.park(s) {
 		defer c.mu.Unlock()
@@ -223,6 +227,7 @@ func (s *slot) answer(r *wire.Response) {
 	c.mu.Lock()
 	invariant.Check(s.response == nil && s.state != slotFree, "a request was answered twice")
 	s.response = r
+	s.at.answered = time.Since(s.req.Received)
 	switch s.state {
 	case slotAbandoned:
 		c.mu.Unlock()

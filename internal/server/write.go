@@ -47,6 +47,7 @@ func (o *output) init(c *conn) {
 // connection must end.
 func (c *conn) write(s *slot, last bool) (ok bool) {
 	defer c.contain(s)
+	s.at.writing = time.Since(s.req.Received)
 	o := &c.output
 	r := s.response
 	o.patience = c.server.config.IdleMax
@@ -60,7 +61,7 @@ func (c *conn) write(s *slot, last bool) (ok bool) {
 		o.rewind()
 	}
 	c.writing.clear()
-	c.server.metrics.Keys[s.req.Key].Micros.Observe(time.Since(s.req.Received).Microseconds())
+	c.server.metrics.Keys[s.req.Key].observe(&s.at, time.Since(s.req.Received))
 	if err != nil {
 		c.server.config.Log.Debug("answer not written", append(c.describe(), "error", err)...)
 		return false

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/brokertest"
 )
@@ -142,6 +145,20 @@ func TestAScrapeShowsWhatABrokerDid(t *testing.T) {
 		`kafka_consumergroup_current_offset{consumergroup="billing",topic="orders",partition="1"}`: 4,
 		`kafka_consumergroup_lag{consumergroup="billing",topic="orders",partition="1"}`:            6,
 		`kafka_consumergroup_lag{consumergroup="od\"d\n",topic="orders",partition="1"}`:            6,
+		`kafka_consumergroup_lag_sum{consumergroup="billing",topic="orders"}`:                      6,
+		`kafka_consumergroup_current_offset_sum{consumergroup="billing",topic="orders"}`:           4,
+		`kafka_consumergroup_group_max_lag{group="billing"}`:                                       6,
+		`kafka_consumergroup_members{consumergroup="billing"}`:                                     0,
+		`raftsman_group_state{consumergroup="billing",type="classic",state="Empty"}`:               1,
+		"kafka_coordinator_group_groupmetadatamanager_numgroupsempty":                              2,
+		"kafka_coordinator_group_groupmetadatamanager_numgroupsstable":                             0,
+		`kafka_server_brokertopicmetrics_messagesin_total{topic="orders"}`:                         10,
+		`kafka_server_brokertopicmetrics_totalproducerequests_total{topic="orders"}`:               10,
+		`kafka_server_brokertopicmetrics_failedproducerequests_total{topic="orders"}`:              0,
+		`kafka_server_brokertopicmetrics_bytesout_total{topic="orders"}`:                           0,
+		`kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation="Produce"}`:         0,
+		"kafka_server_replicamanager_atminisrpartitioncount":                                       52, // 2 and those of __consumer_offsets
+		`kafka_cluster_partition_underminisr{topic="orders",partition="1"}`:                        0,
 		"kafka_coordinator_group_groupmetadatamanager_numgroups":                                   2,
 		"kafka_controller_kafkacontroller_activecontrollercount":                                   1,
 		"kafka_controller_kafkacontroller_offlinepartitionscount":                                  0,
@@ -172,6 +189,22 @@ func TestAScrapeShowsWhatABrokerDid(t *testing.T) {
 		if v, ok := got[name]; !ok || v < least {
 			t.Errorf("%s is %v (there: %v), want at least %v", name, v, ok, least)
 		}
+	}
+	for _, request := range []string{"Produce", "CreateTopics"} {
+		sum := 0.0
+		for _, part := range []string{"requestqueue", "local", "remote", "responsequeue", "responsesend"} {
+			name := "kafka_network_requestmetrics_" + part + "timems"
+			sum += got[name+`_sum{request="`+request+`"}`]
+			if n := got[name+`_count{request="`+request+`"}`]; n != got[`kafka_network_requestmetrics_totaltimems_count{request="`+request+`"}`] {
+				t.Errorf("%s of %v %s", name, n, request)
+			}
+		}
+		if whole := got[`kafka_network_requestmetrics_totaltimems_sum{request="`+request+`"}`]; sum > whole || sum < whole-0.06 { // microseconds are cut off
+			t.Errorf("the parts of the time of %s are %v ms, the whole %v", request, sum, whole)
+		}
+	}
+	if waited := got[`kafka_network_requestmetrics_remotetimems_sum{request="Produce"}`]; waited <= 0 {
+		t.Errorf("produces have waited for the disk for %v ms", waited)
 	}
 	if _, there := got[`kafka_network_requestmetrics_requests_total{request="DeleteTopics"}`]; there {
 		t.Error("an API that nobody has asked has a series")
@@ -208,5 +241,113 @@ func BenchmarkScrape(b *testing.B) {
 			b.Fatal(n, err)
 		}
 		b.SetBytes(n)
+	}
+}
+
+// Lag in seconds is the age of the first record that was not read; members count in both protocols.
+func TestLagIsToldInSecondsToo(t *testing.T) {
+	b := brokertest.Start(t, brokertest.Property("raftsman.http.listener", "127.0.0.1:0"))
+	cl := client(t, b)
+	adm := kadm.NewClient(cl)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := adm.CreateTopics(ctx, 2, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for _, age := range []time.Duration{3000, 2000, 1000} {
+		if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Timestamp: begun.Add(-age * time.Second)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const lag, longest = `kafka_consumergroup_group_lag_seconds{group="g",topic="t",partition="0"}`, `kafka_consumergroup_group_max_lag_seconds{group="g"}`
+	for committed, want := range map[int64]float64{0: 3000, 1: 2000, 2: 1000, 3: 0} {
+		var offsets kadm.Offsets
+		offsets.AddOffset("t", 0, committed, -1)
+		offsets.AddOffset("t", 1, 0, -1)
+		if err := adm.CommitAllOffsets(ctx, "g", offsets); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second from memory
+			got := scrape(t, b)
+			age, ok := got[lag]
+			if late := time.Since(begun).Seconds(); !ok || age < want || want == 0 && age > 0 || age > want+late+1 || got[longest] < age {
+				t.Errorf("%d are read: the lag is %v s (there: %v), want %v; the longest is %v", committed, age, ok, want, got[longest])
+			}
+		}
+	}
+	join := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	join.Group, join.MemberID, join.RebalanceTimeoutMillis = "c", "AAAAAAAAAAAAAAAAAAAAAA", 60_000
+	join.SubscribedTopicNames, join.Topics = []string{"t"}, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	if resp, err := join.RequestWith(ctx, cl); err != nil || resp.ErrorCode != 0 {
+		t.Fatal(err, resp)
+	}
+	member, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumeTopics("t"), kgo.ConsumerGroup("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer member.Close()
+	for member.PollFetches(ctx).NumRecords() == 0 && ctx.Err() == nil {
+	}
+	got := scrape(t, b)
+	for name, want := range map[string]float64{
+		`kafka_consumergroup_members{consumergroup="c"}`:                        1,
+		`kafka_consumergroup_members{consumergroup="k"}`:                        1,
+		`kafka_consumergroup_members{consumergroup="g"}`:                        0,
+		`raftsman_group_state{consumergroup="k",type="classic",state="Stable"}`: 1,
+		`raftsman_group_state{consumergroup="g",type="classic",state="Empty"}`:  1,
+		"kafka_coordinator_group_groupmetadatamanager_numgroups":                3,
+		"kafka_coordinator_group_groupmetadatamanager_numgroupsempty":           1,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %v (there: %v), want %v", name, v, ok, want)
+		}
+	}
+	if read := got[`kafka_server_brokertopicmetrics_bytesout_total{topic="t"}`]; read != got[`kafka_server_brokertopicmetrics_bytesin_total{topic="t"}`] {
+		t.Errorf("%v bytes were read", read)
+	}
+	if state := `raftsman_group_state{consumergroup="c",type="consumer",state=`; got[state+`"Stable"}`]+got[state+`"Reconciling"}`]+got[state+`"Assigning"}`] != 1 {
+		t.Error("the group of the consumer protocol has no state")
+	}
+}
+
+// Many scrape at once while records come and go, and one that reads nothing: everybody is answered.
+func TestScrapesBesideTraffic(t *testing.T) {
+	b := brokertest.Start(t, brokertest.Property("raftsman.http.listener", "127.0.0.1:0"))
+	cl := client(t, b)
+	if _, err := kadm.NewClient(cl).CreateTopics(t.Context(), 500, 1, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	deaf, err := net.Dial("tcp", b.Node().HTTPAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deaf.Close()
+	_ = deaf.(*net.TCPConn).SetReadBuffer(1 << 10)
+	if _, err := io.WriteString(deaf, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	var scrapers sync.WaitGroup
+	for range 4 {
+		scrapers.Go(func() {
+			before := 0.0
+			for range 5 {
+				got := scrape(t, b)
+				in := got["kafka_server_brokertopicmetrics_messagesin_total"]
+				if in < before || got[`kafka_topic_partitions{topic="t"}`] != 500 {
+					t.Errorf("%v records after %v", in, before)
+				}
+				before = in
+			}
+		})
+	}
+	for i := range int32(200) {
+		if err := cl.ProduceSync(t.Context(), &kgo.Record{Topic: "t", Partition: i, Value: []byte("x")}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	scrapers.Wait()
+	if in := scrape(t, b)[`kafka_server_brokertopicmetrics_messagesin_total{topic="t"}`]; in != 200 {
+		t.Errorf("%v records came in, want 200", in)
 	}
 }

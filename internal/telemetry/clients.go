@@ -60,7 +60,7 @@ func (p *pairs) add(name, value string) {
 
 // writeClients writes what clients have pushed, one family after the other. What two clients push under one name has one type: that
 // of most of them.
-func writeClients(all []clientmetrics.Sample, out *[]byte) {
+func writeClients(all []clientmetrics.Sample, to *page) {
 	samples := make([]*clientmetrics.Sample, len(all))
 	for i := range all {
 		samples[i] = &all[i]
@@ -68,7 +68,7 @@ func writeClients(all []clientmetrics.Sample, out *[]byte) {
 	slices.SortStableFunc(samples, func(a, b *clientmetrics.Sample) int { return strings.Compare(a.Family, b.Family) })
 	taken := map[string]bool{}
 	var labels pairs
-	for len(samples) > 0 {
+	for len(samples) > 0 && to.err == nil {
 		n := slices.IndexFunc(samples, func(s *clientmetrics.Sample) bool { return s.Family != samples[0].Family })
 		if n < 0 {
 			n = len(samples)
@@ -82,8 +82,8 @@ func writeClients(all []clientmetrics.Sample, out *[]byte) {
 		if kind == clientmetrics.Histogram || kind == clientmetrics.Summary {
 			taken[name+"_bucket"], taken[name+"_sum"], taken[name+"_count"] = true, true, true
 		}
-		*out = append(*out, "# HELP "+name+" What clients of this broker push of themselves.\n# TYPE "+name+" "+pushedKinds[kind]+"\n"...)
-		e := emit{of: &family{name: name}, out: out}
+		to.buf = append(to.buf, "# HELP "+name+" What clients of this broker push of themselves.\n# TYPE "+name+" "+pushedKinds[kind]+"\n"...)
+		e := emit{of: &family{name: name}, to: to}
 		for _, s := range of {
 			if s.Kind == kind {
 				e.pushed(s, &labels)

@@ -27,6 +27,8 @@ var processTable = []family{
 	{"go_memstats_heap_objects", gauge, nil, "Objects on the heap.", fromRuntime("/gc/heap/objects:objects")},
 	{"go_memstats_sys_bytes", gauge, nil, "Bytes that Go's runtime has from the system.", fromRuntime("/memory/classes/total:bytes")},
 	{"raftsman_gc_cycles_total", counter, nil, "Rounds of the garbage collector.", fromRuntime("/gc/cycles/total:gc-cycles")},
+	{"raftsman_gc_cpu_seconds_total", counter, nil, "Processor time of the garbage collector, as known at the end of its last round.", fromRuntime("/cpu/classes/gc/total:cpu-seconds")},
+	{"raftsman_gc_heap_goal_bytes", gauge, nil, "How large the heap is when the next round begins.", fromRuntime("/gc/heap/goal:bytes")},
 	{"process_start_time_seconds", gauge, nil, "When the broker started, in seconds since 1970.", func(s *scene, e emit) {
 		e.value(float64(time.Time(s.started).UnixMilli()) / 1000)
 	}},
@@ -59,8 +61,11 @@ func fromRuntime(name string) func(*scene, emit) {
 	return func(_ *scene, e emit) {
 		sample := []metrics.Sample{{Name: name}}
 		metrics.Read(sample)
-		if sample[0].Value.Kind() == metrics.KindUint64 {
-			e.value(float64(sample[0].Value.Uint64()))
+		switch value := sample[0].Value; value.Kind() {
+		case metrics.KindUint64:
+			e.value(float64(value.Uint64()))
+		case metrics.KindFloat64:
+			e.value(value.Float64())
 		}
 	}
 }

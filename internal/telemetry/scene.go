@@ -1,10 +1,10 @@
 package telemetry
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/clientmetrics"
-	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/otlp"
@@ -19,13 +19,9 @@ const (
 	commitsMax    = 10_000
 )
 
-// groupsWait is how long a scrape waits for the coordinators, all groups together. What they have not told by then is left out.
-const groupsWait = 2 * time.Second
-
 type (
-	dirScene       = replica.DirObservation
-	partitionScene = replica.PartitionObservation
-	forwardScene   = otlp.Metrics
+	dirScene     = replica.DirObservation
+	forwardScene = otlp.Metrics
 )
 
 // scene is what one scrape has seen.
@@ -35,29 +31,21 @@ type scene struct {
 	image   *meta.Image
 	seen    replica.Observation
 	placed  placed
-	groups  int // -1: not known
-	commits []commit
+	places  []place // by name
+	open    []open  // by name
+	groups  groups
+	numbers []string // the first whole numbers
 	clients clientmetrics.Observation
 }
 
 // placed counts partitions by the metadata.
-type placed struct{ leaderless, underReplicated, leaders, here int64 }
+type placed struct{ leaderless, underReplicated, leaders, here, notPreferred int64 }
 
-// commit is an offset that a group has stored.
-type commit struct {
-	group, topic string
-	partition    int32
-	offset, high kafka.Offset // high: kafka.NoOffset where it is not known
-}
-
-func look(from *Sources, since started) *scene {
-	s := &scene{started: since, from: from, image: from.Image(), seen: from.Replicas.Observe(partitionsMax, topicsMax), groups: -1}
-	for t := range s.image.Topics() {
-		for i := range t.Partitions {
-			s.placed.add(&t.Partitions[i], from.NodeID)
-		}
-	}
-	s.lookAtGroups()
+func look(from *Sources, since started, ages *unreadTimes) *scene {
+	s := &scene{started: since, from: from, image: from.Image(), seen: from.Replicas.Observe(partitionsMax, topicsMax)}
+	s.lookAtPartitions()
+	s.groups.look(from)
+	ages.fill(s, time.Now())
 	if from.Clients != nil {
 		s.clients = from.Clients()
 	}
@@ -66,6 +54,7 @@ func look(from *Sources, since started) *scene {
 
 func (n *placed) add(p *meta.Partition, node kafka.NodeID) {
 	n.leaderless += oneIf(p.Leader == kafka.NoNode)
+	n.notPreferred += oneIf(!preferred(p))
 	if p.Leader == node {
 		n.leaders++
 		n.underReplicated += oneIf(len(p.ISR) < len(p.Replicas))
@@ -75,66 +64,8 @@ func (n *placed) add(p *meta.Partition, node kafka.NodeID) {
 	}
 }
 
-// lookAtGroups asks the coordinators for all groups and what they have committed.
-func (s *scene) lookAtGroups() {
-	deadline := time.NewTimer(groupsWait)
-	defer deadline.Stop()
-	listed := make(chan []group.Listed, 1)
-	s.from.Coord.List(func(groups []group.Listed, code kafka.Error) {
-		if code == kafka.None {
-			listed <- append([]group.Listed{}, groups...)
-		} else {
-			listed <- nil
-		}
-	})
-	var groups []group.Listed
-	select {
-	case groups = <-listed:
-	case <-deadline.C:
-	}
-	if groups == nil {
-		return
-	}
-	s.groups = len(groups)
-	groups = groups[:min(len(groups), groupsMax)]
-	type stored struct {
-		group string
-		is    *group.FetchReply
-	}
-	replies := make(chan stored, len(groups))
-	for _, g := range groups {
-		s.from.Coord.Do(g.Group, &group.Fetch{}, func(r group.Reply) {
-			is, _ := r.(*group.FetchReply)
-			replies <- stored{g.Group, is}
-		})
-	}
-	for range groups {
-		select {
-		case r := <-replies:
-			s.take(r.group, r.is)
-		case <-deadline.C:
-			return
-		}
-	}
-}
-
-func (s *scene) take(name string, stored *group.FetchReply) {
-	if stored == nil || stored.Code != kafka.None {
-		return
-	}
-	for _, t := range stored.Topics {
-		for _, p := range t.Partitions {
-			if p.Offset < 0 || p.Code != kafka.None || len(s.commits) == commitsMax {
-				continue
-			}
-			high, known := s.from.Replicas.HighWatermark(kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition})
-			if !known {
-				high = kafka.NoOffset
-			}
-			s.commits = append(s.commits, commit{name, t.Topic, p.Partition, p.Offset, high})
-		}
-	}
-}
+// preferred tells whether the first replica leads.
+func preferred(p *meta.Partition) bool { return len(p.Replicas) > 0 && p.Replicas[0] == p.Leader }
 
 func (s *scene) aliveBrokers() int64 {
 	n := int64(0)
@@ -149,3 +80,88 @@ func (s *scene) partitionCount() int64 { return s.placed.here }
 func (s *scene) leaderCount() int64 { return s.placed.leaders }
 
 func (s *scene) cleaner() *replica.CleanerMetrics { return s.from.Replicas.CleanerMetrics() }
+
+// place is a partition of the cluster, as many as get series.
+type place struct {
+	has    *meta.Partition
+	high   kafka.Offset // high watermark; kafka.NoOffset where it is not known
+	labels []byte       // as the text has them
+}
+
+// lookAtPartitions finds what the series of partitions share, so that a line is little more than its name and value.
+func (s *scene) lookAtPartitions() {
+	text := make([]byte, 0, len(s.seen.Partitions)*labelBytes)
+	labels := func(topic string, number int32) []byte {
+		from := len(text)
+		text = appendLabels(text, perPartition, topic, s.digits(number))
+		return text[from:]
+	}
+	s.open = make([]open, len(s.seen.Partitions))
+	for i := range s.seen.Partitions {
+		p := &s.seen.Partitions[i]
+		s.open[i] = open{PartitionObservation: p, labels: labels(p.Topic, p.Partition)}
+	}
+	s.places = make([]place, 0, min(partitionsMax, s.image.PartitionCount()))
+	next := s.open // in the same order
+	for t := range s.image.Topics() {
+		for i := range t.Partitions {
+			p := &t.Partitions[i]
+			s.placed.add(p, s.from.NodeID)
+			tp := kafka.TopicPartition{Topic: t.Name, Partition: int32(i)}
+			for len(next) > 0 && before(next[0].TopicPartition, tp) {
+				next = next[1:]
+			}
+			isOpen := len(next) > 0 && next[0].TopicPartition == tp
+			if isOpen {
+				next[0].spare = len(p.ISR) - max(1, min(next[0].MinISR, len(p.Replicas))) // never more than there are replicas
+			}
+			if len(s.places) == partitionsMax {
+				continue
+			}
+			is := place{has: p, high: kafka.NoOffset}
+			if isOpen && next[0].Leads {
+				is.high, is.labels = next[0].High, next[0].labels
+			} else {
+				_, high, known := s.from.Replicas.Readable(tp)
+				if is.labels = labels(t.Name, int32(i)); known {
+					is.high = high
+				}
+			}
+			s.places = append(s.places, is)
+		}
+	}
+}
+
+// labelBytes is about how long the labels of a partition are.
+const labelBytes = 48
+
+func before(a, b kafka.TopicPartition) bool {
+	return a.Topic < b.Topic || a.Topic == b.Topic && a.Partition < b.Partition
+}
+
+// open is a partition that is open here.
+type open struct {
+	*replica.PartitionObservation
+	labels []byte // as the text has them
+	spare  int    // how many more replicas are in sync than acks=all needs
+}
+
+// digits writes a partition's number, which a scrape does many times.
+func (s *scene) digits(n int32) string {
+	if n >= partitionsMax {
+		return digits(n)
+	}
+	for int(n) >= len(s.numbers) {
+		s.numbers = append(s.numbers, digits(int32(len(s.numbers))))
+	}
+	return s.numbers[n]
+}
+
+func digits(n int32) string { return strconv.Itoa(int(n)) }
+
+func oneIf(is bool) int64 {
+	if is {
+		return 1
+	}
+	return 0
+}

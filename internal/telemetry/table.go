@@ -1,11 +1,16 @@
 package telemetry
 
 import (
+	"net"
 	"strconv"
 
+	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/metric"
 	"github.com/raftsman/raftsman/internal/quota"
+	"github.com/raftsman/raftsman/internal/replica"
+	"github.com/raftsman/raftsman/internal/server"
 	"github.com/raftsman/raftsman/internal/wire"
 )
 
@@ -29,11 +34,12 @@ const (
 var kindNames = [...]string{gauge: "gauge", counter: "counter", summary: "summary"}
 
 var (
-	perTopic     = []string{"topic"}
-	perPartition = []string{"topic", "partition"}
-	perGroup     = []string{"consumergroup", "topic", "partition"}
-	perDir       = []string{"logdirectory"}
-	perRequest   = []string{"request"}
+	perTopic      = []string{"topic"}
+	perPartition  = []string{"topic", "partition"}
+	perGroup      = []string{"consumergroup", "topic", "partition"}
+	perGroupTopic = []string{"consumergroup", "topic"}
+	perDir        = []string{"logdirectory"}
+	perRequest    = []string{"request"}
 )
 
 // one makes the reading of a metric that has one value.
@@ -51,11 +57,10 @@ func eachDir(read func(d *dirScene) float64) func(*scene, emit) {
 }
 
 // eachLocal reads a value of each partition that is open here.
-func eachLocal(read func(p *partitionScene) int64) func(*scene, emit) {
+func eachLocal(read func(p *open) int64) func(*scene, emit) {
 	return func(s *scene, e emit) {
-		for i := range s.seen.Partitions {
-			p := &s.seen.Partitions[i]
-			e.count(read(p), p.Topic, digits(p.Partition))
+		for i := range s.open {
+			e.labelled(float64(read(&s.open[i])), s.open[i].labels)
 		}
 	}
 }
@@ -63,36 +68,110 @@ func eachLocal(read func(p *partitionScene) int64) func(*scene, emit) {
 // eachPlaced reads a value of each partition of the cluster, as the metadata has it.
 func eachPlaced(read func(p *meta.Partition) int64) func(*scene, emit) {
 	return func(s *scene, e emit) {
-		s.eachPlaced(func(topic string, number int32, p *meta.Partition) { e.count(read(p), topic, digits(number)) })
-	}
-}
-
-// eachPlaced visits the partitions of the cluster, as many as get series.
-func (s *scene) eachPlaced(visit func(topic string, number int32, p *meta.Partition)) {
-	left := partitionsMax
-	for t := range s.image.Topics() {
-		for i := range t.Partitions {
-			if left--; left < 0 {
-				return
-			}
-			visit(t.Name, int32(i), &t.Partitions[i])
+		for i := range s.places {
+			e.labelled(float64(read(s.places[i].has)), s.places[i].labels)
 		}
 	}
 }
 
-func digits(n int32) string { return strconv.Itoa(int(n)) }
-
-func oneIf(is bool) int64 {
-	if is {
-		return 1
+// total reads what all topics have counted, without a label, and what each has, as Kafka shows them. Deleted topics count on in the sum.
+func total(read func(t *replica.TrafficNow) int64) func(*scene, emit) {
+	return func(s *scene, e emit) {
+		e.all(read(&s.seen.All))
+		for i := range s.seen.Topics {
+			e.count(read(&s.seen.Topics[i].TrafficNow), s.seen.Topics[i].Name)
+		}
 	}
-	return 0
+}
+
+// eachCommit reads a value of each committed offset, where there is one.
+func eachCommit(read func(c *commit) (v float64, known bool)) func(*scene, emit) {
+	return func(s *scene, e emit) {
+		for i := range s.groups.commits {
+			c := &s.groups.commits[i]
+			if v, known := read(c); known {
+				e.labelled(v, c.labels)
+			}
+		}
+	}
+}
+
+// ofCommits adds a value of several commits up, or finds the largest.
+func ofCommits(of []commit, read func(c *commit) (v float64, known bool), fold func(a, b float64) float64) (folded float64, known bool) {
+	for i := range of {
+		if v, is := read(&of[i]); is && known {
+			folded = fold(folded, v)
+		} else if is {
+			folded, known = v, true
+		}
+	}
+	return folded, known
+}
+
+func plus(a, b float64) float64 { return a + b }
+
+func larger(a, b float64) float64 { return max(a, b) }
+
+// sumByTopic adds a value of the commits of each group in each topic up.
+func sumByTopic(read func(c *commit) (v float64, known bool)) func(*scene, emit) {
+	return func(s *scene, e emit) {
+		s.groups.eachTopic(func(of []commit) {
+			if v, known := ofCommits(of, read, plus); known {
+				e.value(v, of[0].group, of[0].topic)
+			}
+		})
+	}
+}
+
+// largestOfGroup finds the largest value of the commits of each group.
+func largestOfGroup(read func(c *commit) (v float64, known bool)) func(*scene, emit) {
+	return func(s *scene, e emit) {
+		s.groups.eachGroup(func(of []commit) {
+			if v, known := ofCommits(of, read, larger); known {
+				e.value(v, of[0].group)
+			}
+		})
+	}
+}
+
+func offsetOf(c *commit) (float64, bool) { return float64(c.offset), true }
+
+func lagOf(c *commit) (float64, bool) {
+	lag, known := c.lag()
+	return float64(lag), known
+}
+
+func secondsOf(c *commit) (float64, bool) { return c.seconds, c.seconds >= 0 }
+
+// eachGroup reads a value of each group that has series.
+func eachGroup(read func(g *group.Listed, e emit)) func(*scene, emit) {
+	return func(s *scene, e emit) {
+		for i := range s.groups.listed[:min(len(s.groups.listed), groupsMax)] {
+			read(&s.groups.listed[i], e)
+		}
+	}
+}
+
+// groupsIn counts the groups in a state; there is no value while some are being loaded.
+func groupsIn(state group.State) func(*scene, emit) {
+	return func(s *scene, e emit) {
+		if s.groups.known {
+			e.count(s.groups.inState(state))
+		}
+	}
 }
 
 // table has all metrics but those of every Go program. docs/metrics.md is made from both.
 var table = []family{
 	// The cluster, by the names of kafka_exporter.
 	{"kafka_brokers", gauge, nil, "Brokers of the cluster that are alive.", one((*scene).aliveBrokers)},
+	{"kafka_broker_info", gauge, []string{"id", "address"}, "1 for each broker that is registered, with its id and the address of its first listener.", func(s *scene, e emit) {
+		for _, b := range s.image.Brokers() {
+			if len(b.Endpoints) > 0 {
+				e.count(1, strconv.Itoa(int(b.ID)), net.JoinHostPort(b.Endpoints[0].Host, strconv.Itoa(int(b.Endpoints[0].Port))))
+			}
+		}
+	}},
 	{"kafka_topic_partitions", gauge, perTopic, "Partitions of the topic.", func(s *scene, e emit) {
 		left := topicsMax
 		for t := range s.image.Topics() {
@@ -103,34 +182,37 @@ var table = []family{
 		}
 	}},
 	{"kafka_topic_partition_leader", gauge, perPartition, "Node that leads the partition; -1: none.", eachPlaced(func(p *meta.Partition) int64 { return int64(p.Leader) })},
-	{"kafka_topic_partition_leader_is_preferred", gauge, perPartition, "1 if the first replica leads.", eachPlaced(func(p *meta.Partition) int64 {
-		return oneIf(len(p.Replicas) > 0 && p.Replicas[0] == p.Leader)
-	})},
+	{"kafka_topic_partition_leader_is_preferred", gauge, perPartition, "1 if the first replica leads.", eachPlaced(func(p *meta.Partition) int64 { return oneIf(preferred(p)) })},
 	{"kafka_topic_partition_replicas", gauge, perPartition, "Replicas of the partition.", eachPlaced(func(p *meta.Partition) int64 { return int64(len(p.Replicas)) })},
 	{"kafka_topic_partition_in_sync_replica", gauge, perPartition, "Replicas in sync.", eachPlaced(func(p *meta.Partition) int64 { return int64(len(p.ISR)) })},
 	{"kafka_topic_partition_under_replicated_partition", gauge, perPartition, "1 if fewer replicas are in sync than there are.", eachPlaced(func(p *meta.Partition) int64 {
 		return oneIf(len(p.ISR) < len(p.Replicas))
 	})},
 	{"kafka_topic_partition_current_offset", gauge, perPartition, "High watermark: where a consumer's end is. Of partitions that this node leads.", func(s *scene, e emit) {
-		s.eachPlaced(func(topic string, number int32, _ *meta.Partition) {
-			if high, known := s.from.Replicas.HighWatermark(kafka.TopicPartition{Topic: topic, Partition: number}); known {
-				e.count(int64(high), topic, digits(number))
-			}
-		})
-	}},
-	{"kafka_topic_partition_oldest_offset", gauge, perPartition, "First offset of the partition. Of partitions that are open.", eachLocal(func(p *partitionScene) int64 { return int64(p.Start) })},
-	{"kafka_consumergroup_current_offset", gauge, perGroup, "Offset that the group has committed.", func(s *scene, e emit) {
-		for _, c := range s.commits {
-			e.count(int64(c.offset), c.group, c.topic, digits(c.partition))
-		}
-	}},
-	{"kafka_consumergroup_lag", gauge, perGroup, "Records between the committed offset and the high watermark.", func(s *scene, e emit) {
-		for _, c := range s.commits {
-			if c.high != kafka.NoOffset {
-				e.count(max(int64(c.high-c.offset), 0), c.group, c.topic, digits(c.partition))
+		for i := range s.places {
+			if s.places[i].high != kafka.NoOffset {
+				e.labelled(float64(s.places[i].high), s.places[i].labels)
 			}
 		}
 	}},
+	{"kafka_topic_partition_oldest_offset", gauge, perPartition, "First offset of the partition. Of partitions that are open.", eachLocal(func(p *open) int64 { return int64(p.Start) })},
+	{"kafka_consumergroup_current_offset", gauge, perGroup, "Offset that the group has committed.", eachCommit(offsetOf)},
+	{"kafka_consumergroup_current_offset_sum", gauge, perGroupTopic, "Sum of the offsets that the group has committed in the topic.", sumByTopic(offsetOf)},
+	{"kafka_consumergroup_lag", gauge, perGroup, "Records between the committed offset and the high watermark.", eachCommit(lagOf)},
+	{"kafka_consumergroup_lag_sum", gauge, perGroupTopic, "Sum of these over the topic.", sumByTopic(lagOf)},
+	{"kafka_consumergroup_members", gauge, []string{"consumergroup"}, "Members of the group.", eachGroup(func(g *group.Listed, e emit) { e.count(int64(g.Members), g.Group) })},
+	{"kafka_consumergroup_group_lag_seconds", gauge, []string{"group", "topic", "partition"}, "How old the first record is that the group has not read, by its timestamp; 0 when it has read all. Where the records before the committed offset and after it are in one batch, it is between the batch's times. Missing for partitions that sleep, and for records without a timestamp.", func(s *scene, e emit) {
+		for i := range s.groups.commits {
+			if c := &s.groups.commits[i]; c.seconds >= 0 {
+				e.value(c.seconds, c.group, c.topic, s.digits(c.partition))
+			}
+		}
+	}},
+	{"kafka_consumergroup_group_max_lag_seconds", gauge, []string{"group"}, "The largest of these of the group.", largestOfGroup(secondsOf)},
+	{"kafka_consumergroup_group_max_lag", gauge, []string{"group"}, "Records by which the group lags behind in the partition where they are most.", largestOfGroup(lagOf)},
+	{"raftsman_group_state", gauge, []string{"consumergroup", "type", "state"}, "1 for each group, with its type (classic, consumer, share or streams) and its state as Kafka's tools call it.", eachGroup(func(g *group.Listed, e emit) {
+		e.count(1, g.Group, g.Type.String(), g.State.String())
+	})},
 
 	// The broker, by the names of Kafka's MBeans.
 	{"kafka_server_kafkaserver_brokerstate", gauge, nil, "3: it runs.", one(func(*scene) int64 { return 3 })},
@@ -138,35 +220,77 @@ var table = []family{
 	{"kafka_server_replicamanager_leadercount", gauge, nil, "Partitions that this node leads.", one((*scene).leaderCount)},
 	{"kafka_server_replicamanager_offlinereplicacount", gauge, nil, "Partitions on this node that answer KAFKA_STORAGE_ERROR.", one(func(s *scene) int64 { return int64(s.seen.Offline) })},
 	{"kafka_server_replicamanager_underreplicatedpartitions", gauge, nil, "Partitions that this node leads with fewer replicas in sync than there are.", one(func(s *scene) int64 { return s.placed.underReplicated })},
+	{"kafka_server_replicamanager_underminisrpartitioncount", gauge, nil, "Open partitions that this node leads with too few replicas in sync for acks=all.", one(func(s *scene) int64 { return s.countInSync(func(spare int) bool { return spare < 0 }) })},
+	{"kafka_server_replicamanager_atminisrpartitioncount", gauge, nil, "Open partitions that this node leads with just as many replicas in sync as acks=all needs: with one replica these are all.", one(func(s *scene) int64 { return s.countInSync(func(spare int) bool { return spare == 0 }) })},
+	{"kafka_cluster_partition_underminisr", gauge, perPartition, "1 if too few replicas are in sync for acks=all. Of partitions that are open, as the next one.", eachLocal(func(p *open) int64 { return oneIf(p.spare < 0) })},
+	{"kafka_cluster_partition_atminisr", gauge, perPartition, "1 if just as many are in sync as acks=all needs.", eachLocal(func(p *open) int64 { return oneIf(p.spare == 0) })},
 	{"kafka_controller_kafkacontroller_activecontrollercount", gauge, nil, "1 on the node that is the active controller.", one(func(s *scene) int64 { return oneIf(s.image.Controller() == s.from.NodeID) })},
 	{"kafka_controller_kafkacontroller_activebrokercount", gauge, nil, "Brokers that are alive.", one((*scene).aliveBrokers)},
 	{"kafka_controller_kafkacontroller_fencedbrokercount", gauge, nil, "Brokers that are fenced.", one(func(s *scene) int64 { return int64(len(s.image.Brokers())) - s.aliveBrokers() })},
 	{"kafka_controller_kafkacontroller_globaltopiccount", gauge, nil, "Topics of the cluster.", one(func(s *scene) int64 { return int64(s.image.TopicCount()) })},
 	{"kafka_controller_kafkacontroller_globalpartitioncount", gauge, nil, "Partitions of the cluster.", one(func(s *scene) int64 { return int64(s.image.PartitionCount()) })},
 	{"kafka_controller_kafkacontroller_offlinepartitionscount", gauge, nil, "Partitions of the cluster that nobody leads.", one(func(s *scene) int64 { return s.placed.leaderless })},
-	{"kafka_server_brokertopicmetrics_bytesin_total", counter, perTopic, "Bytes of batches that were appended to the topic.", func(s *scene, e emit) {
-		for topic, n := range s.seen.Topics {
-			e.count(n, topic)
-		}
-	}},
-	{"kafka_network_requestmetrics_requests_total", counter, perRequest, "Requests of each API that were read.", func(s *scene, e emit) {
-		s.eachKey(func(name string, key int) { e.count(s.from.Server.Metrics().Keys[key].Requests.Value(), name) })
+	{"kafka_controller_kafkacontroller_preferredreplicaimbalancecount", gauge, nil, "Partitions of the cluster that another than their first replica leads.", one(func(s *scene) int64 { return s.placed.notPreferred })},
+	{"kafka_controller_kafkacontroller_lastappliedrecordoffset", gauge, nil, "Offset of the last metadata record that was applied.", one(func(s *scene) int64 { return int64(s.image.Offset()) })},
+	{"kafka_server_raft_metrics_current_leader", gauge, nil, "Node that is the active controller.", one(func(s *scene) int64 { return int64(s.image.Controller()) })},
+	{"kafka_server_raft_metrics_current_epoch", gauge, nil, "Epoch in which the last metadata record was written.", one(func(s *scene) int64 { return int64(s.image.Epoch()) })},
+	{"kafka_server_raft_metrics_high_watermark", gauge, nil, "End of the metadata records that were applied.", one(func(s *scene) int64 { return int64(s.image.Offset()) + 1 })},
+
+	// Traffic. A topic that nobody has written to or read from since the start has no series.
+	{"kafka_server_brokertopicmetrics_messagesin_total", counter, perTopic, "Records that were appended. This one and those below: with a topic for each that something was asked of since the start, without one for all together.", total(func(t *replica.TrafficNow) int64 { return t.MessagesIn })},
+	{"kafka_server_brokertopicmetrics_bytesin_total", counter, perTopic, "Bytes of batches that were appended.", total(func(t *replica.TrafficNow) int64 { return t.BytesIn })},
+	{"kafka_server_brokertopicmetrics_bytesout_total", counter, perTopic, "Bytes of batches in answers to consumers.", total(func(t *replica.TrafficNow) int64 { return t.BytesOut })},
+	{"kafka_server_brokertopicmetrics_bytesrejected_total", counter, perTopic, "Bytes of batches that were larger than max.message.bytes.", total(func(t *replica.TrafficNow) int64 { return t.BytesRejected })},
+	{"kafka_server_brokertopicmetrics_totalproducerequests_total", counter, perTopic, "Appends that were asked for: one for each partition of a Produce, as in Kafka.", total(func(t *replica.TrafficNow) int64 { return t.ProduceRequests })},
+	{"kafka_server_brokertopicmetrics_totalfetchrequests_total", counter, perTopic, "Reads that were asked for: one for each partition of a Fetch. Kafka counts one that waits twice.", total(func(t *replica.TrafficNow) int64 { return t.FetchRequests })},
+	{"kafka_server_brokertopicmetrics_failedproducerequests_total", counter, perTopic, "Appends that failed for another reason than that the client's metadata is old or the batch too large.", total(func(t *replica.TrafficNow) int64 { return t.FailedProduces })},
+	{"kafka_server_brokertopicmetrics_failedfetchrequests_total", counter, perTopic, "Reads that the disk or a damaged log failed.", total(func(t *replica.TrafficNow) int64 { return t.FailedFetches })},
+
+	{"kafka_network_requestmetrics_requests_total", counter, perRequest, "Requests of each API that were read. Fetch stands there twice, also as FetchConsumer: no broker follows this one.", func(s *scene, e emit) {
+		s.eachKey(func(name string, of *server.KeyMetrics) { e.count(of.Requests.Value(), name) })
 	}},
 	{"kafka_network_requestmetrics_totaltimems", summary, perRequest, "Milliseconds from a request's arrival until its answer was written, since the start.", func(s *scene, e emit) {
-		s.eachKey(func(name string, key int) { e.summary(&s.from.Server.Metrics().Keys[key].Micros, 1000, name) })
+		s.eachKey(func(name string, of *server.KeyMetrics) { e.summary(&of.Micros, 1000, name) })
 	}},
-	{"kafka_server_socket_server_metrics_connection_count", gauge, nil, "Connections that are open.", one(func(s *scene) int64 { return s.from.Server.Metrics().Connections.Value() })},
-	{"kafka_coordinator_group_groupmetadatamanager_numgroups", gauge, nil, "Groups that this node coordinates; missing while some are being loaded.", func(s *scene, e emit) {
-		if s.groups >= 0 {
-			e.count(int64(s.groups))
+	{"kafka_network_requestmetrics_requestqueuetimems", summary, perRequest, "Of these, until it was handled: requests before it on the connection are answered first.", eachPart(func(p *server.PartMetrics) *metric.Histogram { return &p.QueuedMicros })},
+	{"kafka_network_requestmetrics_localtimems", summary, perRequest, "Of these, while it was handled.", eachPart(func(p *server.PartMetrics) *metric.Histogram { return &p.LocalMicros })},
+	{"kafka_network_requestmetrics_remotetimems", summary, perRequest, "Of these, while it waited: a Produce for the disk, a Fetch for records, a JoinGroup for the other members.", eachPart(func(p *server.PartMetrics) *metric.Histogram { return &p.RemoteMicros })},
+	{"kafka_network_requestmetrics_responsequeuetimems", summary, perRequest, "Of these, until the answer could be written.", eachPart(func(p *server.PartMetrics) *metric.Histogram { return &p.AnsweredMicros })},
+	{"kafka_network_requestmetrics_responsesendtimems", summary, perRequest, "Of these, while the answer was written.", eachPart(func(p *server.PartMetrics) *metric.Histogram { return &p.SendMicros })},
+	{"kafka_server_socket_server_metrics_connection_count", gauge, nil, "Connections that are open.", one((*scene).connections)},
+	{"kafka_server_socketservermetrics_connection_count", gauge, nil, "The same, as other dashboards call it.", one((*scene).connections)},
+	{"kafka_server_delayedoperationpurgatory_purgatorysize", gauge, []string{"delayedOperation"}, "What waits: Produce for the disk, Fetch for records, one for each partition of a request.", func(s *scene, e emit) {
+		e.count(s.seen.WaitingProduces, "Produce")
+		e.count(s.seen.WaitingFetches, "Fetch")
+	}},
+	{"kafka_server_fetchsessioncache_numincrementalfetchsessions", gauge, nil, "Fetch sessions.", one(func(s *scene) int64 {
+		open, _ := s.from.FetchSessions()
+		return int64(open)
+	})},
+	{"kafka_server_fetchsessioncache_incrementalfetchsessionevictions_total", counter, nil, "Fetch sessions that made place for others.", one(func(s *scene) int64 {
+		_, evicted := s.from.FetchSessions()
+		return evicted
+	})},
+	{"kafka_coordinator_group_groupmetadatamanager_numgroups", gauge, nil, "Groups that this node coordinates, of all protocols. Missing while some are being loaded, as those below.", func(s *scene, e emit) {
+		if s.groups.known {
+			e.count(int64(len(s.groups.listed)))
 		}
 	}},
+	{"kafka_coordinator_group_groupmetadatamanager_numgroupspreparingrebalance", gauge, nil, "Classic groups whose members are to join.", groupsIn(group.PreparingRebalance)},
+	{"kafka_coordinator_group_groupmetadatamanager_numgroupscompletingrebalance", gauge, nil, "Classic groups that wait for their leader's assignment.", groupsIn(group.CompletingRebalance)},
+	{"kafka_coordinator_group_groupmetadatamanager_numgroupsstable", gauge, nil, "Groups whose members have what they are to have.", groupsIn(group.Stable)},
+	{"kafka_coordinator_group_groupmetadatamanager_numgroupsempty", gauge, nil, "Groups without members.", groupsIn(group.Empty)},
+	{"raftsman_groups_assigning", gauge, nil, "Groups of the consumer protocol whose assignment is to be made.", groupsIn(group.Assigning)},
+	{"raftsman_groups_reconciling", gauge, nil, "Groups of the consumer protocol whose members do not have their new assignment yet.", groupsIn(group.Reconciling)},
 
 	// Logs.
-	{"kafka_log_log_size", gauge, perPartition, "Bytes of the partition's segments. Of partitions that are open, as all below by partition.", eachLocal(func(p *partitionScene) int64 { return p.Bytes })},
-	{"kafka_log_log_logstartoffset", gauge, perPartition, "First offset.", eachLocal(func(p *partitionScene) int64 { return int64(p.Start) })},
-	{"kafka_log_log_logendoffset", gauge, perPartition, "Offset that the next record gets.", eachLocal(func(p *partitionScene) int64 { return int64(p.End) })},
-	{"kafka_log_log_numlogsegments", gauge, perPartition, "Segments.", eachLocal(func(p *partitionScene) int64 { return int64(p.Segments) })},
+	{"kafka_log_log_size", gauge, perPartition, "Bytes of the partition's segments. Of partitions that are open, as all below by partition.", eachLocal(func(p *open) int64 { return p.Bytes })},
+	{"kafka_log_log_logstartoffset", gauge, perPartition, "First offset.", eachLocal(func(p *open) int64 { return int64(p.Start) })},
+	{"kafka_log_log_logendoffset", gauge, perPartition, "Offset that the next record gets.", eachLocal(func(p *open) int64 { return int64(p.End) })},
+	{"kafka_log_log_numlogsegments", gauge, perPartition, "Segments.", eachLocal(func(p *open) int64 { return int64(p.Segments) })},
+	{"kafka_log_logflushstats_logflushrateandtimems", summary, nil, "Milliseconds of a group commit: the flush of all logs of a directory in which something waits for the disk.", func(s *scene, e emit) {
+		e.summary(&s.from.Replicas.FlushMetrics().RoundMicros, 1000)
+	}},
 	{"kafka_log_logmanager_offlinelogdirectorycount", gauge, nil, "Log directories that failed.", one(func(s *scene) int64 {
 		n := int64(0)
 		for _, d := range s.seen.Dirs {
@@ -254,11 +378,39 @@ var table = []family{
 }
 
 // eachKey visits the APIs of which there were requests.
-func (s *scene) eachKey(visit func(name string, key int)) {
+func (s *scene) eachKey(visit func(name string, of *server.KeyMetrics)) {
 	keys := &s.from.Server.Metrics().Keys
 	for key := range keys {
-		if keys[key].Requests.Value() > 0 {
-			visit(wire.KeyName(int16(key)), key)
+		if of := &keys[key]; of.Requests.Value() > 0 {
+			visit(wire.KeyName(int16(key)), of)
+			if key == fetchKey {
+				visit("FetchConsumer", of)
+			}
 		}
 	}
+}
+
+// eachPart reads where the time of each API's requests went.
+func eachPart(read func(p *server.PartMetrics) *metric.Histogram) func(*scene, emit) {
+	return func(s *scene, e emit) {
+		s.eachKey(func(name string, of *server.KeyMetrics) {
+			if parts := of.Parts(); parts != nil {
+				e.summary(read(parts), 1000, name)
+			}
+		})
+	}
+}
+
+// fetchKey is the API key of Fetch.
+const fetchKey = 1
+
+func (s *scene) connections() int64 { return s.from.Server.Metrics().Connections.Value() }
+
+// countInSync counts the open partitions that this node leads by how many more replicas are in sync than acks=all needs.
+func (s *scene) countInSync(is func(spare int) bool) int64 {
+	n := int64(0)
+	for i := range s.open {
+		n += oneIf(s.open[i].Leads && is(s.open[i].spare))
+	}
+	return n
 }

@@ -6,8 +6,11 @@ package telemetry
 import (
 	"io"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/raftsman/raftsman/internal/clientmetrics"
 	"github.com/raftsman/raftsman/internal/coord"
@@ -27,6 +30,8 @@ type Sources struct {
 	Server   *server.Server
 	Replicas *replica.Manager
 	Coord    *coord.Coordinator
+	// FetchSessions returns how many there are, and how many had to make place for others.
+	FetchSessions func() (open int, evicted int64)
 	// Throttled counts what had to wait because of client quotas. nil: there are none.
 	Throttled *[quota.Kinds]metric.Counter
 	// Clients are the clients that push metrics of their own. nil: there are none.
@@ -39,8 +44,8 @@ type Sources struct {
 type Telemetry struct {
 	mux     *http.ServeMux
 	since   started
-	scrapes chan struct{}           // holds one token for each that is being answered
-	bytes   atomic.Int64            // how large the last text was
+	scrapes chan struct{} // holds one token for each that is being answered
+	unread  unreadTimes
 	serves  atomic.Pointer[Sources] // nil: the node starts or stops
 	failed  atomic.Pointer[string]  // why the node can't go on
 }
@@ -66,7 +71,7 @@ func (t *Telemetry) Fail(why string) { t.failed.CompareAndSwap(nil, &why) }
 func (t *Telemetry) ServeHTTP(w http.ResponseWriter, r *http.Request) { t.mux.ServeHTTP(w, r) }
 
 // metrics answers a scrape. A node that starts or stops has the numbers of its process only.
-func (t *Telemetry) metrics(w http.ResponseWriter, _ *http.Request) {
+func (t *Telemetry) metrics(w http.ResponseWriter, r *http.Request) {
 	select {
 	case t.scrapes <- struct{}{}:
 		defer func() { <-t.scrapes }()
@@ -75,28 +80,55 @@ func (t *Telemetry) metrics(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", contentType)
-	_, _ = w.Write(t.text()) // who asked may have gone
+	w.Header().Set("Vary", "Accept-Encoding")
+	if r.Method == http.MethodHead {
+		return
+	}
+	if !takesGzip(r.Header.Values("Accept-Encoding")) {
+		t.write(newPage(w))
+		return
+	}
+	w.Header().Set("Content-Encoding", "gzip")
+	// The fastest: a tenth of the bytes for half as much processor time again.
+	packed, _ := gzip.NewWriterLevel(w, gzip.BestSpeed) // the level is one
+	t.write(newPage(packed))
+	_ = packed.Close() // who asked may have gone
 }
 
-// text returns all metrics in Prometheus's text format.
-func (t *Telemetry) text() []byte {
-	out := make([]byte, 0, t.bytes.Load()+t.bytes.Load()/16)
+// takesGzip tells whether a client wants its answer packed.
+func takesGzip(accepts []string) bool {
+	for coding := range strings.SplitSeq(strings.Join(accepts, ","), ",") {
+		name, weight, _ := strings.Cut(coding, ";")
+		if strings.TrimSpace(name) != "gzip" {
+			continue
+		}
+		q, weighed := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
+		return !weighed || strings.Trim(q, "0.") != ""
+	}
+	return false
+}
+
+// write writes all metrics in Prometheus's text format. No lock is held while who asked takes what was written, which may be slow; or has
+// gone: then the rest is not made.
+func (t *Telemetry) write(to *page) {
 	write := func(families []family, s *scene) {
 		for i := range families {
-			e := emit{of: &families[i], out: &out}
+			if to.err != nil {
+				return
+			}
+			e := emit{of: &families[i], to: to}
 			e.begin()
 			families[i].read(s, e)
 		}
 	}
 	if from := t.serves.Load(); from != nil {
-		s := look(from, t.since)
+		s := look(from, t.since, &t.unread)
 		write(table, s)
 		write(clientsTable, s)
-		writeClients(s.clients.Samples, &out)
+		writeClients(s.clients.Samples, to)
 	}
 	write(processTable, &scene{started: t.since})
-	t.bytes.Store(int64(len(out)))
-	return out
+	to.flush()
 }
 
 // health is for who restarts a process that hangs: one that recovers its logs for long lives.
@@ -110,14 +142,23 @@ func (t *Telemetry) health(w http.ResponseWriter, _ *http.Request) {
 
 // ready is for who sends clients here.
 func (t *Telemetry) ready(w http.ResponseWriter, _ *http.Request) {
+	from := t.serves.Load()
 	switch why := t.failed.Load(); {
 	case why != nil:
 		answer(w, http.StatusServiceUnavailable, *why)
-	case t.serves.Load() == nil:
+	case from == nil:
 		answer(w, http.StatusServiceUnavailable, "the node starts or stops")
 	default:
-		answer(w, http.StatusOK, "ok")
+		answer(w, http.StatusOK, readiness(from.Replicas.OfflineDirs()))
 	}
+}
+
+// readiness says that the node serves, and what it does not: with one of several log directories gone it is still of use.
+func readiness(offline []string) string {
+	if len(offline) == 0 {
+		return "ok"
+	}
+	return "ok, but partitions in these log directories answer KAFKA_STORAGE_ERROR, as the directories failed: " + strings.Join(offline, ", ")
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

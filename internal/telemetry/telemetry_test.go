@@ -19,8 +19,9 @@ import (
 
 func TestPrometheusReadsWhatIsWritten(t *testing.T) {
 	f := family{"x_total", counter, []string{"a", "b"}, "A \\ and a\nline.", nil}
-	var out []byte
-	e := emit{&f, &out}
+	var text bytes.Buffer
+	out := newPage(&text)
+	e := emit{&f, out}
 	e.begin()
 	odd := []string{"", `"`, `\`, "\n", "\\n", "ü€", "\xff", `a="b",c="d"} 7`, "{}", " "}
 	for i, label := range odd {
@@ -30,13 +31,14 @@ func TestPrometheusReadsWhatIsWritten(t *testing.T) {
 	for v := range int64(100) {
 		hist.Observe(v * 1000)
 	}
-	e = emit{&h, &out}
+	e = emit{&h, out}
 	e.begin()
 	e.summary(&hist, 1000, "1")
+	out.flush()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(bytes.NewReader(out))
+	families, err := parser.TextToMetricFamilies(bytes.NewReader(text.Bytes()))
 	if err != nil {
-		t.Fatalf("%v:\n%s", err, out)
+		t.Fatalf("%v:\n%s", err, text.Bytes())
 	}
 	if got := families["x_total"]; len(got.GetMetric()) != len(odd) || got.GetHelp() != f.help {
 		t.Fatalf("%d values, help %q", len(got.GetMetric()), got.GetHelp())
@@ -61,15 +63,17 @@ func TestNamesFollowPrometheusRules(t *testing.T) {
 			t.Errorf("%s is there twice", f.name)
 		}
 		seen[f.name] = true
-		var out []byte
-		e := emit{&f, &out}
+		var text bytes.Buffer
+		out := newPage(&text)
+		e := emit{&f, out}
 		e.begin()
 		if f.kind == summary {
 			e.summary(&metric.Histogram{}, 1, f.labels...)
 		} else {
 			e.value(1, f.labels...)
 		}
-		problems, err := promlint.New(bytes.NewReader(out)).Lint()
+		out.flush()
+		problems, err := promlint.New(&text).Lint()
 		if err != nil {
 			t.Fatalf("%s: %v", f.name, err)
 		}

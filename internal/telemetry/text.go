@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,15 +13,34 @@ import (
 // read it with.
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
+// pageBytes is how much of the text is collected before it is written.
+const pageBytes = 64 << 10
+
+// page writes the text to who scrapes, in pieces: a large broker has megabytes of it.
+type page struct {
+	to  io.Writer
+	buf []byte
+	err error // of a write; what comes after it goes nowhere
+}
+
+func newPage(to io.Writer) *page { return &page{to: to, buf: make([]byte, 0, pageBytes+pageBytes/8)} }
+
+func (p *page) flush() {
+	if p.err == nil && len(p.buf) > 0 {
+		_, p.err = p.to.Write(p.buf)
+	}
+	p.buf = p.buf[:0]
+}
+
 // emit writes the values of one metric.
 type emit struct {
-	of  *family
-	out *[]byte
+	of *family
+	to *page
 }
 
 // begin writes what stands above the values.
 func (e emit) begin() {
-	*e.out = append(*e.out, "# HELP "+e.of.name+" "+helpEscapes.Replace(e.of.help)+"\n# TYPE "+e.of.name+" "+kindNames[e.of.kind]+"\n"...)
+	e.to.buf = append(e.to.buf, "# HELP "+e.of.name+" "+helpEscapes.Replace(e.of.help)+"\n# TYPE "+e.of.name+" "+kindNames[e.of.kind]+"\n"...)
 }
 
 var (
@@ -33,8 +53,20 @@ func (e emit) value(v float64, labels ...string) { e.line("", v, e.of.labels, la
 
 func (e emit) count(n int64, labels ...string) { e.value(float64(n), labels...) }
 
+// all writes the value that has no labels, as it is of everything.
+func (e emit) all(n int64) { e.line("", float64(n), nil, nil) }
+
 func (e emit) line(suffix string, v float64, names, labels []string) {
-	out := append(append(*e.out, e.of.name...), suffix...)
+	e.write(appendLabels(append(append(e.to.buf, e.of.name...), suffix...), names, labels...), v)
+}
+
+// labelled writes a value whose labels are text already.
+func (e emit) labelled(v float64, labels []byte) {
+	e.write(append(append(e.to.buf, e.of.name...), labels...), v)
+}
+
+// appendLabels writes labels behind a metric's name.
+func appendLabels(out []byte, names []string, labels ...string) []byte {
 	for i, name := range names {
 		separator := byte(',')
 		if i == 0 {
@@ -46,13 +78,21 @@ func (e emit) line(suffix string, v float64, names, labels []string) {
 	if len(names) > 0 {
 		out = append(out, '}')
 	}
+	return out
+}
+
+// write ends a line.
+func (e emit) write(out []byte, v float64) {
 	out = append(out, ' ')
 	if n := int64(v); float64(n) == v && n > -maxExact && n < maxExact {
 		out = strconv.AppendInt(out, n, 10) // most are, and it costs a third
 	} else {
 		out = strconv.AppendFloat(out, v, 'g', -1, 64)
 	}
-	*e.out = append(out, '\n')
+	e.to.buf = append(out, '\n')
+	if len(e.to.buf) >= pageBytes {
+		e.to.flush()
+	}
 }
 
 // maxExact is up to where a float has all whole numbers.
@@ -68,16 +108,18 @@ func escaped(label string) string {
 	return label
 }
 
-// quantiles are those of a summary.
-var quantiles = []float64{0.5, 0.95, 0.99, 0.999}
+// quantiles are those of a summary, written as the JMX exporter writes them.
+var quantiles = []struct {
+	q     float64
+	label string
+}{{0.5, "0.50"}, {0.75, "0.75"}, {0.95, "0.95"}, {0.98, "0.98"}, {0.99, "0.99"}, {0.999, "0.999"}}
 
 // summary writes a histogram's quantiles, sum and count, in another unit of so many of its own.
 func (e emit) summary(h *metric.Histogram, unit float64, labels ...string) {
 	d := h.Read()
 	names := append(e.of.labels[:len(e.of.labels):len(e.of.labels)], "quantile")
-	for _, q := range quantiles {
-		with := append(labels[:len(labels):len(labels)], strconv.FormatFloat(q, 'g', -1, 64))
-		e.line("", float64(d.Quantile(q))/unit, names, with)
+	for _, of := range quantiles {
+		e.line("", float64(d.Quantile(of.q))/unit, names, append(labels[:len(labels):len(labels)], of.label))
 	}
 	e.line("_sum", float64(d.Sum)/unit, e.of.labels, labels)
 	e.line("_count", float64(d.Count), e.of.labels, labels)
