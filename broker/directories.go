@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -18,23 +19,9 @@ import (
 
 // openDirs opens the log directories, formatting them first where this node is the whole of a new cluster.
 func (n *Node) openDirs() error {
-	paths := slices.Clone(n.config.LogDirs())
-	if metadata := n.config.MetadataLogDir(); !slices.Contains(paths, metadata) {
-		paths = append(paths, metadata)
-	}
-	var blank []string
-	for _, path := range paths {
-		properties, err := commitlog.ReadMetaProperties(n.fs, path)
-		switch {
-		case errors.Is(err, commitlog.ErrNotFormatted):
-			blank = append(blank, path)
-		case err != nil:
-			return openError(path, err)
-		default:
-			if err := n.belongs(path, properties); err != nil {
-				return err
-			}
-		}
+	paths, blank, err := n.findDirs()
+	if err != nil {
+		return err
 	}
 	if len(blank) > 0 {
 		if err := n.format(paths, blank); err != nil {
@@ -60,6 +47,59 @@ func (n *Node) openDirs() error {
 	}
 	n.clusterID = n.meta.Meta().ClusterID
 	return nil
+}
+
+// findDirs returns all directories of the node and those of them that are not formatted. The others are this node's.
+func (n *Node) findDirs() (paths, blank []string, err error) {
+	paths = slices.Clone(n.config.LogDirs())
+	if metadata := n.config.MetadataLogDir(); !slices.Contains(paths, metadata) {
+		paths = append(paths, metadata)
+	}
+	for _, path := range paths {
+		properties, err := commitlog.ReadMetaProperties(n.fs, path)
+		switch {
+		case errors.Is(err, commitlog.ErrNotFormatted):
+			blank = append(blank, path)
+		case err != nil:
+			return nil, nil, openError(path, err)
+		default:
+			if err := n.belongs(path, properties); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return paths, blank, nil
+}
+
+// Formatted is what [Format] found and made.
+type Formatted struct {
+	Made     []string // the log directories that were not formatted before
+	Before   []string // those that were
+	Metadata string   // the one of the metadata log
+}
+
+// Format makes the log directories of a configuration ready, as the first start of a node does, and starts nothing. Where some of them
+// are formatted already it makes none, as a start does not.
+func Format(c Config) (Formatted, error) {
+	n := &Node{config: c.Parsed, log: slog.New(slog.DiscardHandler), fs: c.FS}
+	if err := n.configure(c); err != nil {
+		return Formatted{}, err
+	}
+	paths, blank, err := n.findDirs()
+	if err != nil {
+		return Formatted{}, err
+	}
+	f := Formatted{Metadata: n.config.MetadataLogDir()}
+	for _, path := range paths {
+		if !slices.Contains(blank, path) {
+			f.Before = append(f.Before, path)
+		}
+	}
+	if len(blank) == 0 || len(f.Before) > 0 {
+		return f, nil
+	}
+	f.Made = blank
+	return f, n.format(paths, blank)
 }
 
 // belongs checks that a formatted directory is this node's, of the same cluster as the others.

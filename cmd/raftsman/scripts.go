@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/raftsman/raftsman/broker"
+	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/scripts"
 )
 
@@ -29,7 +31,24 @@ func asScript(ctx context.Context, a *app, called string, args []string) (code i
 	if scripts.Name(called) == "" {
 		return 0, false
 	}
-	return scripts.Run(ctx, called, args, scripts.Env{In: a.in, Out: a.out, Err: a.err, Now: a.now, Dial: a.dial}), true
+	return scripts.Run(ctx, called, args, scripts.Env{In: a.in, Out: a.out, Err: a.err, Now: a.now, Dial: a.dial, Format: formatFor}), true
+}
+
+// formatFor makes the log directories ready that a server.properties names, for a cluster with this id.
+func formatFor(file, clusterID string) (scripts.Formatted, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return scripts.Formatted{}, err
+	}
+	parsed, _, err := config.ParseFile(file, string(text), nil, []string{"CLUSTER_ID=" + clusterID})
+	if err != nil {
+		return scripts.Formatted{}, err
+	}
+	f, err := broker.Format(broker.Config{Parsed: parsed})
+	if err == nil && len(f.Made) == 0 && len(f.Before) == 0 {
+		err = errors.New("log.dirs names no directory")
+	}
+	return scripts.Formatted(f), err
 }
 
 // startServer is kafka-server-start.sh: [-daemon] server.properties [--override key=value]...

@@ -74,3 +74,33 @@ func TestScriptsRunByName(t *testing.T) {
 		}
 	}
 }
+
+// TestDirectoriesAreFormattedAsByKafkasScript, and a broker starts in them with that cluster id.
+func TestDirectoriesAreFormattedAsByKafkasScript(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "server.properties")
+	data, second := filepath.Join(dir, "data"), filepath.Join(dir, "second")
+	writeFile(t, file, "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:26401\n"+
+		"listeners=PLAINTEXT://127.0.0.1:26400,CONTROLLER://127.0.0.1:26401\nlog.dirs="+data+","+second+"\n")
+	const id = "MkU3OEVBNTcwNTJENDM2Qk"
+	for _, step := range []struct {
+		line, out, err string
+		code           int
+	}{
+		{"format -t " + id + " -c " + file + " --standalone", "Formatting data directory " + second + " with metadata.version 4.4-IV2.\n" +
+			"Formatting dynamic metadata voter directory " + data + " with metadata.version 4.4-IV2.\n", "", exitOK},
+		{"format -t " + id + " -c " + file, "", "Log directory " + data + " is already formatted. Use --ignore-formatted to ignore this directory and format the others.\n", 1},
+		{"format -t " + id + " -c " + file + " --ignore-formatted", "All of the log directories are already formatted.\n", "", exitOK},
+	} {
+		s := newSession()
+		code, _ := asScript(t.Context(), s.app, "kafka-storage.sh", strings.Fields(step.line))
+		if code != step.code || s.out.String() != step.out || s.err.String() != step.err {
+			t.Errorf("kafka-storage.sh %s ends with %d, prints %q and says %q; want %d, %q and %q", step.line, code, s.out.String(), s.err.String(), step.code, step.out, step.err)
+		}
+	}
+	for _, path := range []string{data, second} {
+		if text, err := os.ReadFile(filepath.Join(path, "meta.properties")); err != nil || !strings.Contains(string(text), "cluster.id="+id) {
+			t.Errorf("%s: %v, %s", path, err, text)
+		}
+	}
+}

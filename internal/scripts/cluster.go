@@ -490,10 +490,42 @@ func storageScript() *script {
 	return &script{
 		instead: "raftsman serve",
 		verbs:   []string{"random-uuid", "format", "info", "version-mapping", "feature-dependencies"},
-		options: append(common(values("config", "cluster-id", "release-version", "feature", "initial-controllers", "add-scram")...), flags("standalone", "ignore-formatted", "no-initial-controllers")...),
-		short:   map[string]string{"-t": "cluster-id", "-c": "config", "-r": "release-version", "-f": "feature", "-s": "standalone", "-g": "ignore-formatted"},
-		run:     runStorage,
+		options: slices.Concat([]option{{name: "help"}}, values("config", "cluster-id"), flags("standalone", "ignore-formatted"),
+			refuses("raftsman serve, which formats for Kafka "+KafkaVersion+" and one node", value, "release-version", "feature", "initial-controllers", "add-scram"),
+			refuses("raftsman serve, which formats for one node", nothing, "no-initial-controllers")),
+		short: map[string]string{
+			"-t": "cluster-id", "-c": "config", "-r": "release-version", "-f": "feature", "-s": "standalone", "-g": "ignore-formatted",
+			"-I": "initial-controllers", "-N": "no-initial-controllers", "-S": "add-scram",
+		},
+		run: runStorage,
 	}
+}
+
+// format makes log directories ready. `raftsman serve` does so by itself; runbooks for Kafka have a step for it.
+func (c *call) format() error {
+	for _, option := range []struct{ name, letter string }{{"config", "c"}, {"cluster-id", "t"}} {
+		if !c.opts.has(option.name) {
+			return usagef("kafka-storage: error: argument --%s/-%s is required", option.name, option.letter)
+		}
+	}
+	f, err := c.env.Format(c.opts.value("config"), c.opts.value("cluster-id"))
+	switch {
+	case err != nil:
+		return err
+	case len(f.Before) > 0 && !c.opts.has("ignore-formatted"):
+		return fmt.Errorf("Log directory %s is already formatted. Use --ignore-formatted to ignore this directory and format the others.", f.Before[0])
+	case len(f.Made) == 0:
+		c.print("All of the log directories are already formatted.\n")
+		return nil
+	}
+	version := levelText("metadata.version", meta.LatestMetadataVersion)
+	for _, dir := range f.Made {
+		if dir != f.Metadata {
+			c.print("Formatting data directory %s with metadata.version %s.\n", dir, version)
+		}
+	}
+	c.print("Formatting dynamic metadata voter directory %s with metadata.version %s.\n", f.Metadata, version)
+	return nil
 }
 
 func runStorage(_ context.Context, c *call) error {
@@ -514,7 +546,7 @@ func runStorage(_ context.Context, c *call) error {
 			}
 		}
 	case "format":
-		return errors.New("format is not needed: `raftsman serve server.properties` formats empty log directories itself, with the cluster id that CLUSTER_ID names")
+		return c.format()
 	}
 	return fmt.Errorf("%s is not served by this script: `raftsman log` looks into log directories", c.verb)
 }

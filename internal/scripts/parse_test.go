@@ -104,7 +104,7 @@ func TestLinesBecomeRecords(t *testing.T) {
 		}
 		got, err := r.read(c.line, 7)
 		if c.err != "" {
-			if err == nil || err.Error() != c.err {
+			if err == nil || err.Error() != javaError+c.err {
 				t.Errorf("%s: %q gave %v, want %s", c.properties, c.line, err, c.err)
 			}
 			continue
@@ -184,9 +184,10 @@ func TestWhatIsNotServedIsRefusedByName(t *testing.T) {
 		"kafka-console-producer.sh --topic a --command-property security.protocol=SSL":            "security.protocol: SSL is not supported yet",
 		"kafka-features.sh upgrade --feature group.version=1":                                     "upgrade is not served by this script",
 		"kafka-metadata-quorum.sh describe":                                                       "One of --status or --replication must be specified",
-		"kafka-storage.sh format -t x -c server.properties --standalone":                          "`raftsman serve server.properties` formats empty log directories itself",
+		"kafka-storage.sh format -t x":                                                            "argument --config/-c is required",
+		"kafka-storage.sh format -t x -c f --feature group.version=0":                             "--feature is not served by this script: use `raftsman serve",
 		"kafka-storage.sh format -q x":                                                            "-q is not a recognized argument",
-		"kafka-storage.sh format":                                                                 "`raftsman serve server.properties` formats empty log directories itself",
+		"kafka-storage.sh info -c f":                                                              "info is not served by this script",
 		"kafka-cluster.sh unregister --id 3":                                                      "unregister is not served by this script yet",
 		"kafka-leader-election.sh --topic a":                                                      `Missing required argument "[election-type]"`,
 		"kafka-configs.sh --describe --entity-type broker-loggers --entity-name 1":                "--entity-type broker-loggers is not served",

@@ -67,6 +67,9 @@ func newLineReader(properties map[string]string) (*lineReader, error) {
 	return r, nil
 }
 
+// javaError begins what Kafka's reader says of a line that it can't read.
+const javaError = "org.apache.kafka.common.KafkaException: "
+
 // read takes a line apart.
 func (r *lineReader) read(line string, number int) (*kgo.Record, error) {
 	record := &kgo.Record{}
@@ -79,7 +82,7 @@ func (r *lineReader) read(line string, number int) (*kgo.Record, error) {
 		case r.ignoreError:
 			text = ""
 		default:
-			return nil, fmt.Errorf("No header delimiter found on line number %d: '%s'", number, line)
+			return nil, fmt.Errorf(javaError+"No header delimiter found on line number %d: '%s'", number, line)
 		}
 		if err := r.headers(record, text, number); err != nil {
 			return nil, err
@@ -91,7 +94,7 @@ func (r *lineReader) read(line string, number int) (*kgo.Record, error) {
 		case ok:
 			record.Key, rest = r.bytes(key), after
 		case !r.ignoreError:
-			return nil, fmt.Errorf("No key separator found on line number %d: '%s'", number, line)
+			return nil, fmt.Errorf(javaError+"No key separator found on line number %d: '%s'", number, line)
 		}
 	}
 	record.Value = r.bytes(rest)
@@ -112,7 +115,7 @@ func (r *lineReader) headers(record *kgo.Record, text string, number int) error 
 	for pair := range strings.SplitSeq(text, r.headersSeparator) {
 		key, value, ok := strings.Cut(pair, r.headersKeySeparator)
 		if !ok && !r.ignoreError {
-			return fmt.Errorf("No header key separator found in pair '%s' on line number %d", pair, number)
+			return fmt.Errorf(javaError+"No header key separator found in pair '%s' on line number %d", pair, number)
 		}
 		record.Headers = append(record.Headers, kgo.RecordHeader{Key: key, Value: r.bytes(value)})
 	}

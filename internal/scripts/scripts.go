@@ -34,6 +34,15 @@ type Env struct {
 	Err  io.Writer
 	Now  func() time.Time
 	Dial func(...kgo.Opt) (*kgo.Client, error)
+
+	// Format makes the log directories ready that a server.properties names, unless some are formatted already.
+	Format func(file, clusterID string) (Formatted, error)
+}
+
+// Formatted are log directories: those that were made ready, those that were before, and which of them has the metadata log.
+type Formatted struct {
+	Made, Before []string
+	Metadata     string
 }
 
 // script is one of them.
