@@ -137,6 +137,19 @@ func (l *Conn) TryAsk(req kmsg.Request) (kmsg.Response, error) {
 	return resp, nil
 }
 
+// HasAnswer tells whether anything has come that was not read yet.
+func (l *Conn) HasAnswer() bool {
+	l.Helper()
+	if err := l.Net.SetReadDeadline(time.Now().Add(time.Millisecond)); err != nil {
+		l.Fatal(err)
+	}
+	_, err := l.in.Peek(1)
+	if err := l.Net.SetReadDeadline(time.Now().Add(cmp.Or(l.Patience, Patience))); err != nil {
+		l.Fatal(err)
+	}
+	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
 // Ended waits until the broker closes the connection, and tells how many bytes came before.
 func (l *Conn) Ended() int {
 	l.Helper()

@@ -34,7 +34,7 @@ const plain = `software ["test" "1.0"]`
 func TestApiVersionsDiffersByWhatComesLater(t *testing.T) {
 	c := &conversation{}
 	c.apiVersions()
-	recorded, w := readRecordings(t), newWorld(t, startRaftsman(t))
+	recorded, w := kafkasRecorded.read(t), newWorld(t, startRaftsman(t))
 	for i := range c.steps {
 		s := &c.steps[i]
 		if s.name != plain {

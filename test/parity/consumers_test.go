@@ -291,11 +291,12 @@ func (c *conversation) consumerOffsets(v int16) {
 	commit("B what it has now", "B", 3, 2)
 	commit("B before it had it", "B", 2, 2)
 	for _, version := range []int16{9, 10} {
-		for name, member := range map[string]struct {
+		for _, member := range []struct {
+			name  string
 			id    *string
 			epoch int32
-		}{"A": {new("A"), 3}, "A before": {new("A"), 2}, "X": {new("X"), 3}, "nobody": {nil, -1}, "A at no epoch": {new("A"), -1}} {
-			c.with(fmt.Sprint(group, ", as ", name), kmsg.OffsetFetch, version, func(w *world) kmsg.Request {
+		}{{"A", new("A"), 3}, {"A before", new("A"), 2}, {"A at no epoch", new("A"), -1}, {"X", new("X"), 3}, {"nobody", nil, -1}} {
+			c.with(fmt.Sprint(group, ", as ", member.name), kmsg.OffsetFetch, version, func(w *world) kmsg.Request {
 				req := raw.Offsets(version, group, []raw.CommitRow{row(w, version, 0, 0), row(w, version, 2, 0)})
 				req.Groups[0].MemberID, req.Groups[0].MemberEpoch = member.id, member.epoch
 				return req

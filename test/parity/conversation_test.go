@@ -104,8 +104,14 @@ const silence = 10 * time.Second
 func (w *world) run(s *step) answer {
 	w.Helper()
 	l := w.links[s.conn]
+	for i, req := range w.parked {
+		if req != nil && i != s.conn && w.links[i].HasAnswer() {
+			w.Errorf("before %q a broker has answered %s, which should wait", s.title(), raw.Describe(req))
+		}
+	}
 	if s.take {
 		req := w.parked[s.conn]
+		w.parked[s.conn] = nil
 		return w.fields(req, l.Answer(req, l.Last))
 	}
 	if s.settle {

@@ -1,8 +1,12 @@
 package parity
 
 import (
+	"flag"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -57,11 +61,15 @@ func (d *stays) of(s *step) bool {
 	return d.key == s.key && s.v >= d.from && strings.Contains(s.name, d.title)
 }
 
-// explain takes out the differences that stay, and returns the others as lines.
-func explain(s *step, diff []difference) (left []string) {
+// explain parts the differences that stay from the others, as lines. Where Kafka does not answer at all, any answer is better, and stays.
+func explain(s *step, got, kafkas answer) (stay answer, left []string) {
 next:
-	for _, d := range diff {
+	for _, d := range compare(got, kafkas) {
 		if s.key == kmsg.ApiVersions && d.whose == "Kafka" && comesLater(d.field) != "" {
+			continue
+		}
+		if slices.Equal(kafkas, silent) {
+			stay = append(stay, d.recorded())
 			continue
 		}
 		for _, e := range differences {
@@ -70,12 +78,42 @@ next:
 					e.seen = map[string]bool{}
 				}
 				e.seen[s.title()] = true
+				stay = append(stay, d.recorded())
 				continue next
 			}
 		}
 		left = append(left, d.String())
 	}
-	return left
+	return stay, left
+}
+
+// recorded is the field as it stands in oursRecorded, with a minus where Kafka alone has it.
+func (d difference) recorded() field {
+	f := d.field
+	if d.whose == "Kafka" {
+		f.name = "-" + f.name
+	}
+	return f
+}
+
+var oursNow = flag.Bool("ours", false, "record what this broker answers where the differences stay")
+
+// checkOurs holds this broker to what it answered before where it differs from Kafka, or records that.
+func checkOurs(t *testing.T, c *conversation, got map[string]answer) {
+	t.Helper()
+	if *recordNow || *oursNow {
+		oursRecorded.write(t, c, got)
+	}
+	want := oursRecorded.read(t)
+	for _, title := range slices.Sorted(maps.Keys(got)) {
+		for _, d := range compare(got[title], want[title]) {
+			t.Errorf("%s differs from Kafka as before no more: now and %s; if it is right, run `cd test && go test ./parity -ours`", title, d)
+		}
+		delete(want, title)
+	}
+	for _, title := range slices.Sorted(maps.Keys(want)) {
+		t.Errorf("%s does not differ any more: run `cd test && go test ./parity -ours`", title)
+	}
 }
 
 // comesLater tells when what a row of Kafka's ApiVersions speaks of comes here, or nothing if it is here.

@@ -47,8 +47,9 @@ producers' sequences, settings). Kafka's answers are recorded in ` + "`test/pari
 
 What brokers choose freely is masked by rule: addresses, directories, sizes, the wording of messages and the present time only have
 to be there; ids of topics, members, producers and sessions have to be the same ones as before. Order counts in the pages of
-DescribeTopicPartitions alone. Where Kafka gives no message and this broker does, where Kafka does not answer at all, and in
-Kafka's own topics nothing is compared.
+DescribeTopicPartitions alone. Where Kafka gives no message and this broker does, and in Kafka's own
+topics nothing is compared. Where Kafka does not answer at all, and where a difference stays, this broker is held to what it answered
+before, which is in ` + "`test/parity/testdata/ours`" + `.
 `
 
 // compatibility is the page.
@@ -89,7 +90,7 @@ func compatibility(t *testing.T) string {
 		}
 	}
 	p.WriteString("\n| feature | Kafka 4.4 supports | a new cluster runs at | here |\n|---|---|---|---|\n")
-	for _, f := range featuresOf(readRecordings(t)) {
+	for _, f := range featuresOf(kafkasRecorded.read(t)) {
 		fmt.Fprintf(&p, "| %s | %s | %s | %s |\n", f.name, f.supported, f.finalized, cmp.Or(laterFeatures[f.name], "as in Kafka"))
 	}
 	return p.String()
