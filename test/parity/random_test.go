@@ -193,6 +193,17 @@ func (g *guess) request() kmsg.Request {
 		req.RebalanceTimeoutMillis = 1_800_000
 	case *kmsg.SyncGroupRequest:
 		req.MemberID = pick(g, "", "stranger")
+	case *kmsg.GetTelemetrySubscriptionsRequest: // no topic's id, which each broker chooses: the answer is made from it
+		req.ClientInstanceID = pick(g, [16]byte{}, raw.StrangeID)
+	case *kmsg.UnregisterBrokerRequest:
+		if req.BrokerID == 1 { // after which nobody leads
+			req.BrokerID = 2
+		}
+	case *kmsg.UpdateFeaturesRequest:
+		req.ValidateOnly = true
+		if g.version == 0 { // which cannot only ask
+			req.FeatureUpdates = nil
+		}
 	}
 	return req
 }
