@@ -168,6 +168,13 @@ func ticks(field string) time.Duration {
 	return time.Duration(n) * 10 * time.Millisecond // USER_HZ is 100 on Linux
 }
 
+// ownCPU is what this process has used so far.
+func ownCPU() time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &u) // fails for no process of one's own
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
 // pinSelf binds this process to one processor.
 func pinSelf(cpu string) error {
 	n, err := strconv.Atoi(cpu)

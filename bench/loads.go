@@ -7,15 +7,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 )
 
 // row is one line of the table: a load, and the figures that a turn of it gives.
@@ -40,6 +36,7 @@ type figure struct {
 const (
 	cpu     = "broker CPU"
 	machine = "machine CPU"
+	loadCPU = "load's CPU"
 	written = "device bytes"
 )
 
@@ -97,9 +94,24 @@ var rows = []row{
 		turn:    flushedRow(1000),
 	},
 	{
-		name: "commits", title: "offset commits of 16 groups",
-		figures: []figure{{"throughput", "commits/s", true, 0}, {cpu, "µs/commit", false, 0}},
-		turn:    commits,
+		name: "commits-16", title: "offset commits of 16 groups, each on its connection and one at a time",
+		figures: commitFigures(0, 0),
+		turn:    commitRow(commitLoad{groups: 16, connections: 16, inFlight: 1, partitions: 1, requests: 16_000}),
+	},
+	{
+		name: "commits-256", title: "offset commits of 256 groups, each on its connection and one at a time",
+		figures: commitFigures(0, 0),
+		turn:    commitRow(commitLoad{groups: 256, connections: 256, inFlight: 1, partitions: 1, requests: 64_000}),
+	},
+	{
+		name: "commits-piped", title: "offset commits of 256 groups on 16 connections, 16 in flight on each",
+		figures: commitFigures(5, 0.2),
+		turn:    commitRow(commitLoad{groups: 256, connections: 16, inFlight: 16, partitions: 1, requests: 100_000}),
+	},
+	{
+		name: "commits-wide", title: "the same with 10 partitions in each commit",
+		figures: commitFigures(5, 0.2),
+		turn:    commitRow(commitLoad{groups: 256, connections: 16, inFlight: 16, partitions: 10, requests: 60_000}),
 	},
 	{
 		name: "connections", title: "new connections",
@@ -314,76 +326,6 @@ func flushedRow(count int32) func(context.Context, *broker, float64) (map[string
 		}
 		return map[string]float64{"throughput": float64(records) / elapsed.Seconds(), cpu: float64(used.cpu.Microseconds()) / float64(records)}, nil
 	}
-}
-
-// commits has 16 simple consumers commit one offset at a time.
-func commits(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {
-	ctx, cancel := ctxFor(ctx)
-	defer cancel()
-	topic, drop, err := newTopic(ctx, b, partitions, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer drop()
-	const groups = 16
-	each := max(int(scale*800), 20)
-	clients := make([]*kgo.Client, groups)
-	for i := range clients {
-		// Versions of Kafka 4.0: the newest ones name topics by id.
-		if clients[i], err = b.client(kgo.MaxVersions(kversion.V4_0_0())); err != nil {
-			return nil, err
-		}
-		defer clients[i].Close()
-		if err := commit(ctx, clients[i], i, topic, 0); err != nil {
-			return nil, err
-		}
-	}
-	elapsed, used, err := metered(b, func() error {
-		var wait sync.WaitGroup
-		var failed atomic.Pointer[error]
-		for i, cl := range clients {
-			wait.Go(func() {
-				for n := range each {
-					if err := commit(ctx, cl, i, topic, int64(n)); err != nil {
-						failed.Store(&err)
-						return
-					}
-				}
-			})
-		}
-		wait.Wait()
-		if err := failed.Load(); err != nil {
-			return *err
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	total := float64(groups * each)
-	return map[string]float64{"throughput": total / elapsed.Seconds(), cpu: float64(used.cpu.Microseconds()) / total}, nil
-}
-
-func commit(ctx context.Context, cl *kgo.Client, group int, topic string, offset int64) error {
-	request := kmsg.NewPtrOffsetCommitRequest()
-	request.Group = "bench-" + strconv.Itoa(group)
-	partition := kmsg.NewOffsetCommitRequestTopicPartition()
-	partition.Partition, partition.Offset = int32(group%partitions), offset
-	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic, t.Partitions = topic, append(t.Partitions, partition)
-	request.Topics = append(request.Topics, t)
-	response, err := request.RequestWith(ctx, cl)
-	if err != nil {
-		return err
-	}
-	for _, t := range response.Topics {
-		for _, p := range t.Partitions {
-			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func connections(ctx context.Context, b *broker, scale float64) (map[string]float64, error) {

@@ -61,8 +61,8 @@ func run(ctx context.Context, o options) error {
 	}
 	// The load has one processor, the brokers have the rest.
 	cpus := runtime.NumCPU()
-	brokerCPUs, loadCPU := fmt.Sprintf("0-%d", max(cpus-2, 0)), fmt.Sprint(cpus-1)
-	if err := pinSelf(loadCPU); err != nil {
+	brokerCPUs, ownCPU := fmt.Sprintf("0-%d", max(cpus-2, 0)), fmt.Sprint(cpus-1)
+	if err := pinSelf(ownCPU); err != nil {
 		return err
 	}
 	raftsman := &broker{name: "raftsman", cpus: brokerCPUs, port: o.port, dir: filepath.Join(o.dir, "raftsman")}

@@ -47,9 +47,15 @@ func (a *API) Serves(key, version int16) bool {
 	return e != nil && (key == int16(kmsg.ApiVersions) || version >= e.min && version <= e.max)
 }
 
-// Overlaps tells whether the next request of a connection may start before this one was answered. Only Produce does: its
-// records are appended, in order, when Handle returns, and the answer follows when they are safe.
-func (a *API) Overlaps(key int16) bool { return key == int16(kmsg.Produce) }
+// Carries tells whether a request carries records.
+func (a *API) Carries(key int16) bool { return key == int16(kmsg.Produce) }
+
+// Overlaps tells whether the next request of a connection may start before this one was answered, if it is of the same key. Produce
+// does: its records are appended, in order, when Handle returns, and the answer follows when they are safe. So does OffsetCommit, which
+// then stands in the line of its group; but not where its client may be told to wait.
+func (a *API) Overlaps(key int16) bool {
+	return key == int16(kmsg.Produce) || key == int16(kmsg.OffsetCommit) && a.Quotas.limits(quota.RequestTime) == nil
+}
 
 // Handle starts one request that Serves agreed to. The server calls it on the connection's goroutine, in request order; reply
 // is called exactly once, on any goroutine, then or later.

@@ -43,6 +43,7 @@ type conn struct {
 	trusted  int // how large a buffer a frame gets before its bytes arrive
 	clientID *string
 	header   wire.Header
+	inLine   int16 // the key of the requests that are unanswered, if any
 	spare    *slot // for the next request
 
 	output output // belongs to who may write: see order
@@ -248,7 +249,7 @@ func (c *conn) readFrame(s *slot) error {
 	}
 	c.inStart += 4
 	s.lease.budget = c.server.otherBudget
-	if c.inEnd-c.inStart >= 2 && c.server.handler.Overlaps(int16(binary.BigEndian.Uint16(c.in[c.inStart:]))) {
+	if c.inEnd-c.inStart >= 2 && c.server.handler.Carries(int16(binary.BigEndian.Uint16(c.in[c.inStart:]))) {
 		s.lease.budget = c.server.produceBudget
 	}
 	if err := c.growFrame(s, min(length, c.trusted)); err != nil {

@@ -140,7 +140,7 @@ func (s *slot) recycle() {
 // handle gives the request to the handler and sees to its answer. It returns false when the connection ends.
 func (c *conn) handle(s *slot) bool {
 	limit := 1
-	if s.overlaps {
+	if s.overlaps && c.inLine == s.req.Key {
 		limit = unansweredMax
 	}
 	c.mu.Lock()
@@ -150,7 +150,7 @@ func (c *conn) handle(s *slot) bool {
 		s.dropFrame()
 		return false
 	}
-	s.state = slotHandling
+	s.state, c.inLine = slotHandling, s.req.Key
 	c.order.push(s)
 	c.mu.Unlock()
 	c.server.metrics.Keys[s.req.Key].Requests.Inc()
@@ -187,9 +187,13 @@ func (c *conn) handle(s *slot) bool {
 }
 
 // park is called, with mu held, when Handle has returned without an answer. It returns true when the reading goroutine has
-// waited and got it; false leaves the request in the line, to the writer if the connection goes on.
+// waited and got it; false leaves the request in the line, to the writer if the connection goes on. A request of a client that sends
+// small ones one at a time is waited for: that costs less than the writer, and what comes meanwhile can wait as long.
 func (c *conn) park(s *slot) bool {
 	s.state = slotParked
+	if s.overlaps && c.order.unanswered == 1 && c.inEnd == c.inStart && !c.server.handler.Carries(s.req.Key) {
+		s.overlaps = false
+	}
 	if s.overlaps {
 		if !c.order.started {
 			c.order.started = true
@@ -202,7 +206,7 @@ func (c *conn) park(s *slot) bool {
 		c.order.reader.Wait()
 	}
 	c.parked.clear()
-	return s.state == slotAnswered && !c.closed
+	return s.state == slotHandling && !c.closed
 }
 
 // callHandler returns false when the handler panicked.
@@ -234,10 +238,13 @@ func (s *slot) answer(r *wire.Response) {
 		s.recycle()
 		return
 	case slotParked:
-		s.state = slotAnswered
 		if !s.overlaps {
+			s.state = slotHandling // the writer, which may have just come to the front of the line, is not to take it
 			c.order.reader.Signal()
-		} else if c.order.front == s {
+			break
+		}
+		s.state = slotAnswered
+		if c.order.front == s {
 			c.order.writer.Signal()
 		}
 	} // slotHandling: the reading goroutine looks when Handle returns

@@ -40,7 +40,10 @@ type Handler interface {
 	// Serves tells whether a request of that version can be handled; any other closes the connection. It must be true for
 	// ApiVersions at every version.
 	Serves(key, version int16) bool
-	// Overlaps tells whether the next request may be handled before this one was answered.
+	// Carries tells whether a request of that key carries records: such requests have a budget of their own, so that they can't keep
+	// the others out.
+	Carries(key int16) bool
+	// Overlaps tells whether the next request, if it is of the same key, may be handled before this one was answered.
 	Overlaps(key int16) bool
 	// Handle is called on the connection's goroutine, in request order. It calls reply exactly once, on any goroutine, then or
 	// later; reply does not block, and after it the request belongs to the server again. For keys that overlap req.Body must

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,13 +36,17 @@ func (h *fakeHandler) Serves(key, version int16) bool {
 		return true
 	case kmsg.Fetch:
 		return version >= 4 && version <= 18
-	case kmsg.Metadata, kmsg.Heartbeat, kmsg.JoinGroup:
+	case kmsg.Metadata, kmsg.Heartbeat, kmsg.JoinGroup, kmsg.OffsetCommit:
 		return version >= 0 && version <= kmsg.RequestForKey(key).MaxVersion()
 	}
 	return false
 }
 
-func (h *fakeHandler) Overlaps(key int16) bool { return key == int16(kmsg.Produce) }
+func (h *fakeHandler) Carries(key int16) bool { return key == int16(kmsg.Produce) }
+
+func (h *fakeHandler) Overlaps(key int16) bool {
+	return key == int16(kmsg.Produce) || key == int16(kmsg.OffsetCommit)
+}
 
 func (h *fakeHandler) Handle(req *wire.Request, reply func(*wire.Response)) {
 	if h.handle == nil || kmsg.Key(req.Key) == kmsg.Heartbeat {
@@ -213,7 +218,7 @@ func produce(acks int16) kmsg.Request {
 
 // parking keeps the replies of requests of one key until the test gives them.
 type parking struct {
-	key     kmsg.Key
+	keys    []kmsg.Key
 	arrived chan parkedRequest
 }
 
@@ -222,12 +227,12 @@ type parkedRequest struct {
 	answer      func()
 }
 
-func newParking(key kmsg.Key) *parking {
-	return &parking{key: key, arrived: make(chan parkedRequest, 1000)}
+func newParking(keys ...kmsg.Key) *parking {
+	return &parking{keys: keys, arrived: make(chan parkedRequest, 1000)}
 }
 
 func (p *parking) handle(req *wire.Request, reply func(*wire.Response)) {
-	if kmsg.Key(req.Key) != p.key {
+	if !slices.Contains(p.keys, kmsg.Key(req.Key)) {
 		answerEmpty(req, reply)
 		return
 	}
@@ -297,6 +302,40 @@ func TestProduceOverlapsInRequestOrder(t *testing.T) {
 	for id := int32(1); id <= 6; id++ {
 		c.expect(id)
 	}
+}
+
+// What overlaps does so among its own kind: a Produce never starts before the commits in front of it are answered, nor a commit before
+// the Produces are.
+func TestOnlyRequestsOfOneKeyOverlap(t *testing.T) {
+	parked := newParking(kmsg.Produce, kmsg.OffsetCommit)
+	ts := start(t, Config{}, parked.handle)
+	c := dial(t, ts.addr)
+	count := func(key kmsg.Key) int64 { return ts.Metrics().Keys[key].Requests.Value() }
+	var all []byte
+	for _, r := range []kmsg.Request{
+		request(kmsg.OffsetCommit, 8), request(kmsg.OffsetCommit, 8), produce(-1), produce(-1), request(kmsg.OffsetCommit, 8),
+	} {
+		all = append(all, c.frame(r)...)
+	}
+	c.send(all)
+	first, second := <-parked.arrived, <-parked.arrived
+	second.answer()
+	if n := count(kmsg.Produce); n != 0 {
+		t.Errorf("%d Produces were handled before the commits in front of them were answered", n)
+	}
+	first.answer()
+	c.expect(1)
+	c.expect(2)
+	first, second = <-parked.arrived, <-parked.arrived
+	if n := count(kmsg.OffsetCommit); n != 2 {
+		t.Errorf("%d commits were handled, want 2 before the Produces in front of the third are answered", n)
+	}
+	first.answer()
+	second.answer()
+	c.expect(3)
+	c.expect(4)
+	(<-parked.arrived).answer()
+	c.expect(5)
 }
 
 func TestAtMost64RequestsAreUnanswered(t *testing.T) {
