@@ -66,6 +66,7 @@ type Coordinator struct {
 	asides chan struct{} // limits how much work aside is done at once
 
 	metrics Metrics
+	wakes   wakes
 
 	mu      sync.Mutex // guards what follows and changes of view; held for memory only
 	closed  bool
@@ -92,6 +93,7 @@ const asidesAtOnce = 2
 func New(opts Options) *Coordinator {
 	opts.fill()
 	c := &Coordinator{opts: opts, loads: make(chan struct{}, loadsAtOnce), asides: make(chan struct{}, asidesAtOnce)}
+	c.wakes.start = c.start
 	c.stop, c.end = context.WithCancel(context.Background())
 	c.view.Store(&view{})
 	c.mu.Lock()

@@ -122,8 +122,8 @@ func (s *shard) post(e event) bool {
 
 // postAsync is post for those who must not be held up: the work is done on another goroutine.
 func (s *shard) postAsync(e event) {
-	if first, _ := s.leave(e); first && !s.c.start(func() { s.work(0) }) {
-		s.work(0)
+	if first, _ := s.leave(e); first {
+		s.c.wakes.add(s)
 	}
 }
 
@@ -165,7 +165,8 @@ func (s *shard) work(turn int) {
 		done += len(events)
 		clear(events)
 		s.spare = events[:0]
-		if turn > 0 && done >= turn && s.c.start(func() { s.work(0) }) {
+		if turn > 0 && done >= turn {
+			s.c.wakes.add(s)
 			return
 		}
 	}

@@ -1,0 +1,57 @@
+package coord
+
+import "sync"
+
+// wakes are the shards that have something to do and nobody yet who does it: mostly those whose batches a flush has committed. One
+// goroutine goes through all that one flush leaves. While it is busy with a shard another stands by, which the scheduler lets have the
+// next if that takes long: no shard waits for a slow one.
+type wakes struct {
+	start func(func()) bool // on a goroutine of the Coordinator; false when that is closing
+
+	mu      sync.Mutex // guards what follows; held for memory only
+	due     []*shard   // from next on: whoever takes one is its executor
+	next    int
+	standby bool // a goroutine is on its way to take the next
+}
+
+// add lets a shard that nobody executes have an executor.
+func (w *wakes) add(s *shard) {
+	w.mu.Lock()
+	w.due = append(w.due, s)
+	call := !w.standby
+	w.standby = true
+	w.mu.Unlock()
+	if call {
+		w.call()
+	}
+}
+
+func (w *wakes) call() {
+	if !w.start(w.run) {
+		w.run()
+	}
+}
+
+// run executes shards until none is due.
+func (w *wakes) run() {
+	w.mu.Lock()
+	w.standby = false
+	for {
+		if w.next == len(w.due) {
+			w.due, w.next = w.due[:0], 0
+			w.mu.Unlock()
+			return
+		}
+		s := w.due[w.next]
+		w.due[w.next] = nil
+		w.next++
+		call := !w.standby && w.next < len(w.due)
+		w.standby = w.standby || call
+		w.mu.Unlock()
+		if call {
+			w.call()
+		}
+		s.work(0)
+		w.mu.Lock()
+	}
+}
