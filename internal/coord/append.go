@@ -13,34 +13,46 @@ type staging struct {
 	batch   record.Builder
 	effects []group.Effects
 	scratch []byte
+	fields  []field // of the records that scratch holds
+	bytes   int     // that these take in a batch, at most
+}
+
+// field is where in scratch a record's key begins, its value, and where it ends.
+type field struct {
+	key, value, end int
+	gone            bool // the value is null
 }
 
 // recordOverhead bounds what a record takes in a batch beside its key and value.
 const recordOverhead = 32
 
-// add appends records to the batch.
-func (g *staging) add(records []group.Record, nowMs int64) {
+// encode writes records down, for add, as long as they fit into a batch of their own of so many bytes, and returns how many do.
+func (g *staging) encode(records []group.Record, limit int) (n int) {
+	g.scratch, g.fields, g.bytes = g.scratch[:0], g.fields[:0], 0
 	for _, r := range records {
-		key := group.AppendKey(g.scratch[:0], r)
-		n := len(key)
+		f := field{key: len(g.scratch)}
+		key := group.AppendKey(g.scratch, r)
+		f.value = len(key)
 		all, ok := group.AppendValue(key, r)
-		g.scratch = all
-		if !ok {
-			g.batch.Add(all[:n], nil, nil, nowMs)
-			continue
+		f.end, f.gone = len(all), !ok
+		if g.bytes+len(all)-f.key+recordOverhead+record.HeaderBytes > limit {
+			break
 		}
-		g.batch.Add(all[:n:n], all[n:], nil, nowMs)
+		g.bytes += len(all) - f.key + recordOverhead
+		g.scratch, g.fields = all, append(g.fields, f)
 	}
+	return len(g.fields)
 }
 
-// measure is how many bytes the records take in a batch, at most.
-func (g *staging) measure(records []group.Record) int {
-	bytes := 0
-	for _, r := range records {
-		g.scratch, _ = group.AppendValue(group.AppendKey(g.scratch[:0], r), r)
-		bytes += len(g.scratch) + recordOverhead
+// add appends the first n records that were encoded last to the batch.
+func (g *staging) add(n int, nowMs int64) {
+	for _, f := range g.fields[:n] {
+		value := g.scratch[f.value:f.end]
+		if f.gone {
+			value = nil
+		}
+		g.batch.Add(g.scratch[f.key:f.value], value, nil, nowMs)
 	}
-	return bytes
 }
 
 // gather carries out the effects of an offset commit, with others of its kind.
@@ -51,18 +63,18 @@ func (s *shard) gather(e group.Effects) {
 	if len(e.Records) == 0 {
 		return
 	}
-	size, limit := s.staged.measure(e.Records), s.c.opts.Partitions.BatchBytesMax(s.tp)
-	if size+record.HeaderBytes > limit {
+	limit := s.c.opts.Partitions.BatchBytesMax(s.tp)
+	if s.staged.encode(e.Records, limit) < len(e.Records) {
 		s.settle(e, kafka.MessageTooLarge)
 		return
 	}
-	if s.staged.batch.Len()+size > limit {
+	if s.staged.batch.Len()+s.staged.bytes > limit {
 		s.flush()
 		if s.state != active {
 			return
 		}
 	}
-	s.staged.add(e.Records, s.c.opts.Now().UnixMilli())
+	s.staged.add(len(e.Records), s.c.opts.Now().UnixMilli())
 	s.staged.effects = append(s.staged.effects, e)
 }
 
@@ -102,15 +114,12 @@ func (s *shard) carryOut(e group.Effects) {
 	}
 	limit := s.c.opts.Partitions.BatchBytesMax(s.tp)
 	for len(rest) > 0 {
-		n := len(rest)
-		if e.Separable {
-			n = s.fitting(rest, limit)
-		}
-		if s.staged.measure(rest[:n])+record.HeaderBytes > limit {
+		n := s.staged.encode(rest, limit)
+		if n == 0 || n < len(rest) && !e.Separable {
 			s.settle(e, kafka.MessageTooLarge)
 			return
 		}
-		s.staged.add(rest[:n], s.c.opts.Now().UnixMilli())
+		s.staged.add(n, s.c.opts.Now().UnixMilli())
 		refused, ok := s.append(s.staged.batch.Build())
 		if !ok {
 			return
@@ -123,19 +132,6 @@ func (s *shard) carryOut(e group.Effects) {
 		rest = rest[n:]
 	}
 	s.settle(e, kafka.None)
-}
-
-// fitting is how many of the records go into one batch: at least one.
-func (s *shard) fitting(records []group.Record, limit int) int {
-	n, size := 0, record.HeaderBytes
-	for n < len(records) {
-		size += s.staged.measure(records[n : n+1])
-		if n > 0 && size > limit {
-			break
-		}
-		n++
-	}
-	return n
 }
 
 func (s *shard) apply(records []group.Record) {

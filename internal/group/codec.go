@@ -9,18 +9,15 @@ import (
 
 // The versions in which Kafka 4.4 writes values: the newest, but for what only an older one can say.
 const (
-	offsetValueVersion        = 4
-	offsetValueWithoutTopicID = 3
-	offsetValueWithExpiry     = 1 // the only version with an expire timestamp
-	generationVersion         = 3
-	consumerValueVersion      = 0
+	generationVersion    = 3
+	consumerValueVersion = 0
 )
 
 // AppendKey appends the record's key as it stands in __consumer_offsets.
 func AppendKey(dst []byte, r Record) []byte {
 	switch r := r.(type) {
 	case *OffsetRecord:
-		return sysrecord.AppendKey(dst, &sysrecord.OffsetCommitKey{Group: r.Group, Topic: r.Topic, Partition: r.Partition})
+		return appendOffsetKey(dst, r)
 	case *ConsumerRecord:
 		return sysrecord.AppendKey(dst, r.Key)
 	case *ForeignRecord:
@@ -63,20 +60,6 @@ func foreignKey(r *ForeignRecord) sysrecord.Record {
 	}
 	invariant.Check(false, "part %d of a %v group is never written", r.Part, r.Type)
 	return nil
-}
-
-func appendOffset(dst []byte, v *OffsetValue) []byte {
-	version := int16(offsetValueVersion)
-	switch {
-	case v.ExpiresMs >= 0:
-		version = offsetValueWithExpiry
-	case v.TopicID.IsZero():
-		version = offsetValueWithoutTopicID
-	}
-	return sysrecord.AppendValue(dst, &sysrecord.OffsetCommitValue{
-		Offset: v.Offset, LeaderEpoch: v.LeaderEpoch, Metadata: v.Metadata, CommitTimestamp: v.CommittedMs,
-		ExpireTimestamp: v.ExpiresMs, TopicID: v.TopicID,
-	}, version)
 }
 
 func appendGeneration(dst []byte, v *Generation) []byte {

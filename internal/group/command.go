@@ -118,7 +118,8 @@ type Left struct {
 	Code       kafka.Error
 }
 
-// Commit is OffsetCommit, and only of partitions that exist: the caller has answered for the others.
+// Commit is OffsetCommit, and only of partitions that exist: the caller has answered for the others. It is the most frequent command: what
+// comes of it is kept in itself, to be used again after Reset, so the caller must not touch it between Handle and its answer.
 type Commit struct {
 	Generation int32 // -1: not a member
 	MemberID   string
@@ -129,6 +130,24 @@ type Commit struct {
 	WithoutEpochs bool
 	RetentionMs   int64 // -1: by offsets.retention.minutes; set by versions 2 to 4
 	Topics        []CommitTopic
+
+	ticket  Ticket
+	answer  CommitReply
+	sent    [1]Sent
+	records []Record
+	writes  []offsetWrite // back the records
+}
+
+type offsetWrite struct {
+	record OffsetRecord
+	value  OffsetValue
+}
+
+// Reset makes the Commit ready for another. Nobody may use it any more, nor the records and the answer that came of it.
+func (c *Commit) Reset() {
+	clear(c.Topics)
+	clear(c.writes)
+	*c = Commit{Topics: c.Topics[:0], answer: CommitReply{Codes: c.answer.Codes[:0]}, records: c.records[:0], writes: c.writes[:0]}
 }
 
 // CommitTopic is one topic of a Commit.

@@ -78,6 +78,7 @@ type Effects struct {
 	Aside []Aside
 
 	settle func(now time.Time, refused kafka.Error) Effects
+	commit *Commit // instead of settle
 }
 
 // Machine is one shard: the groups of one partition of __consumer_offsets. It is not safe for concurrent use.
@@ -165,7 +166,10 @@ func (m *Machine) Handle(now time.Time, ticket Ticket, groupID string, cmd Comma
 // Settle ends what Handle or Tick began: refused is None when the records of the effects are applied, and else why they were
 // not appended. It must be called for every effects with records. Its own effects have no records.
 func (m *Machine) Settle(now time.Time, e Effects, refused kafka.Error) Effects {
-	if e.settle == nil {
+	switch {
+	case e.commit != nil:
+		return e.commit.settle(refused)
+	case e.settle == nil:
 		return Effects{}
 	}
 	after := e.settle(now, refused)

@@ -22,41 +22,48 @@ func (m *Machine) commit(now time.Time, ticket Ticket, groupID string, g *group,
 		}
 	}
 	count := 0
-	for _, t := range c.Topics {
-		count += len(t.Partitions)
+	for i := range c.Topics {
+		count += len(c.Topics[i].Partitions)
 	}
-	answer := &CommitReply{Codes: make([]kafka.Error, 0, count)}
-	e := Effects{Records: make([]Record, 0, count)}
-	expires := int64(-1)
+	c.ticket = ticket
+	c.writes, c.records = slices.Grow(c.writes[:0], count)[:count], slices.Grow(c.records[:0], count)
+	codes := slices.Grow(c.answer.Codes[:0], count)
+	nowMs, expires := now.UnixMilli(), int64(-1)
 	if c.RetentionMs >= 0 {
-		expires = now.UnixMilli() + c.RetentionMs
+		expires = nowMs + c.RetentionMs
 	}
-	for _, t := range c.Topics {
-		for _, p := range t.Partitions {
-			if p.Metadata != nil && javaLength(*p.Metadata) > m.cfg.OffsetMetadataMax {
-				answer.Codes = append(answer.Codes, kafka.OffsetMetadataTooLarge)
+	for i := range c.Topics {
+		t := &c.Topics[i]
+		for j := range t.Partitions {
+			p := &t.Partitions[j]
+			if p.Metadata != nil && len(*p.Metadata) > m.cfg.OffsetMetadataMax && javaLength(*p.Metadata) > m.cfg.OffsetMetadataMax {
+				codes = append(codes, kafka.OffsetMetadataTooLarge)
 				continue
 			}
-			answer.Codes = append(answer.Codes, kafka.None)
-			value := &OffsetValue{
-				Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, CommittedMs: now.UnixMilli(), ExpiresMs: expires, TopicID: t.ID,
-			}
+			codes = append(codes, kafka.None)
+			w := &c.writes[len(c.records)]
+			w.value = OffsetValue{Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, CommittedMs: nowMs, ExpiresMs: expires, TopicID: t.ID}
 			if p.Metadata != nil {
-				value.Metadata = *p.Metadata
+				w.value.Metadata = *p.Metadata
 			}
-			e.Records = append(e.Records, &OffsetRecord{Group: groupID, Topic: t.Topic, Partition: p.Partition, Value: value})
+			w.record = OffsetRecord{Group: groupID, Topic: t.Topic, Partition: p.Partition, Value: &w.value}
+			c.records = append(c.records, &w.record)
 		}
 	}
-	if len(e.Records) == 0 {
-		return reply(ticket, answer)
+	c.answer = CommitReply{Codes: codes}
+	if len(c.records) == 0 {
+		return c.settle(kafka.None)
 	}
-	e.settle = func(_ time.Time, refused kafka.Error) Effects {
-		if refused != kafka.None {
-			return reply(ticket, &CommitReply{Code: refused})
-		}
-		return reply(ticket, answer)
+	return Effects{Records: c.records, commit: c}
+}
+
+// settle answers the commit: it is stored, or was refused.
+func (c *Commit) settle(refused kafka.Error) Effects {
+	if refused != kafka.None {
+		c.answer.Code, c.answer.Codes = refused, c.answer.Codes[:0]
 	}
-	return e
+	c.sent[0] = Sent{c.ticket, &c.answer}
+	return Effects{Replies: c.sent[:]}
 }
 
 // checkCommit tells whether the sender may commit for the group: as a member in the present generation, or as somebody outside
