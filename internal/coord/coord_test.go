@@ -79,7 +79,7 @@ func TestCommitsThatComeTogetherAreOneBatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.commit("g", 0) // the partition is loaded
-		synctest.Wait()  // and nobody works for it: the next commit goes to the log at once
+		synctest.Wait()  // and nobody works for it: the next commits go to the log as soon as nobody has more
 		before := w.logs.count()
 		w.logs.hold()
 		var answers []<-chan group.Reply
@@ -93,8 +93,8 @@ func TestCommitsThatComeTogetherAreOneBatch(t *testing.T) {
 				t.Fatal(r.Code)
 			}
 		}
-		if got := w.logs.count() - before; got != 2 {
-			t.Errorf("100 commits made %d batches, want 2: the first, and those that came while it was on its way", got)
+		if got := w.logs.count() - before; got > 2 {
+			t.Errorf("100 commits made %d batches, want one, or two where some came while the first was on its way", got)
 		}
 		if got := w.committed("g"); got != 99 {
 			t.Errorf("committed %d, want 99", got)

@@ -70,20 +70,21 @@ type shard struct {
 	outcome map[uint64]error
 
 	// What follows belongs to the executor.
-	state   shardState
-	machine *group.Machine
-	learned *meta.Image // that the machine was told of
-	spare   []event     // the last inbox, to be filled again
-	early   []event     // what came while loading
-	slow    bool        // loading takes longer than clients are made to wait
-	parked  map[group.Ticket]request
-	tickets group.Ticket
-	staged  staging
-	lastSeq uint64 // of the last batch appended
-	doneSeq uint64 // of the last batch committed
-	held    []held // answers that wait for a commit, in the order of their batches
-	timer   *time.Timer
-	armed   time.Time
+	state     shardState
+	machine   *group.Machine
+	learned   *meta.Image // that the machine was told of
+	spare     []event     // the last inbox, to be filled again
+	early     []event     // what came while loading
+	slow      bool        // loading takes longer than clients are made to wait
+	parked    map[group.Ticket]request
+	tickets   group.Ticket
+	staged    staging
+	gathering bool   // what is staged waits for whoever is woken to write it
+	lastSeq   uint64 // of the last batch appended
+	doneSeq   uint64 // of the last batch committed
+	held      []held // answers that wait for a commit, in the order of their batches
+	timer     *time.Timer
+	armed     time.Time
 }
 
 // request is who waits for a ticket's answer.
@@ -148,7 +149,7 @@ func (s *shard) leave(e event) (first, ok bool) {
 func (s *shard) work(turn int) {
 	for done := 0; ; {
 		s.mu.Lock()
-		if len(s.inbox) == 0 {
+		if len(s.inbox) == 0 && !s.gathering {
 			s.busy = false
 			s.mu.Unlock()
 			return
@@ -160,6 +161,13 @@ func (s *shard) work(turn int) {
 		for i := range events {
 			s.process(&events[i])
 		}
+		if turn > 0 && s.mayGather() {
+			clear(events)
+			s.spare, s.gathering = events[:0], true
+			s.c.wakes.add(s)
+			return
+		}
+		s.gathering = false
 		s.rest()
 		s.report()
 		done += len(events)
@@ -170,6 +178,12 @@ func (s *shard) work(turn int) {
 			return
 		}
 	}
+}
+
+// mayGather tells whether there are offset commits that nothing keeps from being written. Whoever has posted them may have more, and others
+// who are about to run: they are written by who is woken after them.
+func (s *shard) mayGather() bool {
+	return s.state == active && len(s.staged.effects) > 0 && s.doneSeq == s.lastSeq
 }
 
 // survive ends a shard whose machine has panicked: what it knows may be half changed, and whoever posts next must find an executor. It

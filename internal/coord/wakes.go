@@ -1,8 +1,12 @@
 package coord
 
-import "sync"
+import (
+	"runtime"
+	"sync"
+)
 
-// wakes are the shards that have something to do and nobody yet who does it: mostly those whose batches a flush has committed. One
+// wakes are the shards that have something to do and nobody yet who does it: mostly those whose batches a flush has committed, and those
+// with offset commits to write. One
 // goroutine goes through all that one flush leaves. While it is busy with a shard another stands by, which the scheduler lets have the
 // next if that takes long: no shard waits for a slow one.
 type wakes struct {
@@ -32,8 +36,9 @@ func (w *wakes) call() {
 	}
 }
 
-// run executes shards until none is due.
+// run executes shards until none is due. Those go first who are ready to run: what they commit goes into the same batches.
 func (w *wakes) run() {
+	runtime.Gosched()
 	w.mu.Lock()
 	w.standby = false
 	for {
