@@ -114,6 +114,12 @@ var rows = []row{
 		turn:    commitRow(commitLoad{groups: 256, connections: 16, inFlight: 16, partitions: 10, requests: 60_000}),
 	},
 	{
+		name: "groups-classic", title: "a group on 1,000 partitions, classic protocol", figures: groupFigures, turn: groupRow("classic"),
+	},
+	{
+		name: "groups-consumer", title: "a group on 1,000 partitions, consumer protocol", figures: groupFigures, turn: groupRow("consumer"),
+	},
+	{
 		name: "connections", title: "new connections",
 		figures: []figure{{cpu, "ms/connection", false, 0}},
 		turn:    connections,

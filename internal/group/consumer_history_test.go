@@ -59,14 +59,15 @@ type consumerWorld struct {
 	names   int
 	ticket  Ticket
 	said    map[Ticket]Reply
-	calm    bool // nothing is refused or lost
-	eager   bool // members of the classic protocol give back all before they join
+	meant   map[*SyncReply]assign.Assignment // the partitions of the topics that had the names when it was said
+	calm    bool                             // nothing is refused or lost
+	eager   bool                             // members of the classic protocol give back all before they join
 }
 
 func consumerHistory(t *testing.T, seed uint64) {
 	w := &consumerWorld{
 		T: t, seed: seed, r: rand.New(rand.NewPCG(seed, 848)), cfg: testConfig(), cluster: newTestCluster(), now: scenarioStart,
-		said: map[Ticket]Reply{},
+		said: map[Ticket]Reply{}, meant: map[*SyncReply]assign.Assignment{},
 	}
 	w.eager = w.r.IntN(2) == 0
 	w.cfg.Migration = MigrationPolicy{Upgrade: true, Downgrade: w.eager}
@@ -205,9 +206,7 @@ func (w *consumerWorld) ask(cmd Command) Reply {
 }
 
 func (w *consumerWorld) do(e Effects) {
-	for _, sent := range e.Replies {
-		w.said[sent.Ticket] = sent.Reply
-	}
+	w.hear(e.Replies)
 	refused := kafka.None
 	if len(e.Records) > 0 && !w.calm && w.r.IntN(15) == 0 {
 		refused = kafka.NotEnoughReplicas
@@ -221,13 +220,26 @@ func (w *consumerWorld) do(e Effects) {
 	asides := e.Aside
 	if len(e.Records) > 0 {
 		after := w.m.Settle(w.now, e, refused)
-		for _, sent := range after.Replies {
-			w.said[sent.Ticket] = sent.Reply
-		}
+		w.hear(after.Replies)
 		asides = append(asides, after.Aside...)
 	}
 	for _, a := range asides {
 		w.do(w.m.Finish(w.now, a.Group, a.Work(always)))
+	}
+}
+
+// hear keeps answers until their clients come for them. What a name means may be another topic by then: a client of the classic protocol
+// cannot know, and goes on with the one that is no more.
+func (w *consumerWorld) hear(replies []Sent) {
+	for _, sent := range replies {
+		w.said[sent.Ticket] = sent.Reply
+		if r, ok := sent.Reply.(*SyncReply); ok && r.Code == kafka.None {
+			topics, _, err := readConsumerAssignment(r.Assignment)
+			if err != nil {
+				w.fail("%v", err)
+			}
+			w.meant[r] = w.m.byID(topics)
+		}
 	}
 }
 
@@ -341,16 +353,13 @@ func (w *consumerWorld) heardClassic(c *consumerClient, r Reply) {
 		}
 		w.send(c, sync)
 	case *SyncReply:
-		topics, _, err := readConsumerAssignment(r.Assignment)
-		switch {
-		case r.Code != kafka.None:
+		if r.Code != kafka.None {
 			c.said = false // it will join again
-		case err != nil:
-			w.fail("%v", err)
-		default:
-			c.said = true
-			c.told(w.m.byID(topics))
+			return
 		}
+		c.said = true
+		c.told(w.meant[r])
+		delete(w.meant, r)
 	}
 }
 
