@@ -12,7 +12,10 @@ import (
 // groupFigures: how long it takes until every partition has its owner and all members have equally many, and what the broker has used
 // from the first member to the last.
 var groupFigures = []figure{
-	{"come up, 100", "s", false, 0}, {"grow to 200", "s", false, 0}, {"shrink to 150", "s", false, 0}, {"roll all 150", "s", false, 0},
+	{"come up, 100", "s", false, 0},
+	{"grow to 200", "s", false, 0},
+	{"shrink to 150", "s", false, 0},
+	{"roll all 150", "s", false, 0},
 	{cpu, "s", false, 0},
 }
 

@@ -129,7 +129,11 @@ func (m *Machine) downgrade(now time.Time, g *group, gone []*consumerMember, kin
 			stay = append(stay, c.members[id])
 		}
 	}
-	value := m.classicFrom(now, c, c.epoch, stay, func(member *consumerMember) assign.Assignment { return c.target[member.id] })
+	// What they work on, not what they were to have: somebody of the new protocol may come before they have joined again, and would be given
+	// what they do not know that they have to give back.
+	value := m.classicFrom(now, c, c.epoch, stay, func(member *consumerMember) assign.Assignment {
+		return member.assigned.union(member.revoking).assignment()
+	})
 	return Effects{
 		Records: append(c.tombstones(g.id), &GroupRecord{Group: g.id, Value: value}),
 		settle: func(now time.Time, refused kafka.Error) Effects {
