@@ -446,7 +446,7 @@ func (c *conversation) downgrade() {
 	c.with("a classic one joins", kmsg.SyncGroup, 3, func(w *world) kmsg.Request { return raw.Sync(3, group, me(w), 3) })
 	c.add("before the downgrade", describeConsumers(1, group))
 	c.beat("leaves the classic one alone", 1, beat{group: group, member: "A", epoch: -1})
-	c.add("downgraded", raw.DescribeGroups(6, group))
+	c.add("just downgraded", raw.DescribeGroups(6, group))
 	c.add("downgraded", describeConsumers(1, group))
 	c.with("downgraded", kmsg.Heartbeat, 4, func(w *world) kmsg.Request { return raw.Heartbeat(4, group, me(w), 3) })
 	c.with("downgraded", kmsg.JoinGroup, 3, func(w *world) kmsg.Request { return classicJoin(group, me(w)) })

@@ -44,6 +44,7 @@ var differences = []*stays{
 	{key: kmsg.IncrementalAlterConfigs, title: `log.local.retention.ms="9223372036854775807"`, why: "there is no tiered storage: its settings are checked one by one, not against each other"},
 	{key: kmsg.IncrementalAlterConfigs, title: `log.remote.copy.lag.ms="9223372036854775807"`, why: "there is no tiered storage: its settings are checked one by one, not against each other"},
 	{key: kmsg.IncrementalAlterConfigs, title: `config.providers=","`, field: "ErrorCode=", why: "Kafka takes a list of two empty names; here it is refused"},
+	{key: kmsg.DescribeGroups, from: 6, title: "just downgraded", field: "MemberAssignment=", why: "of a group that becomes a classic one Kafka gives members what they were to have, so that one that is upgraded again at once gives away partitions that somebody still works on; here it is what they hold, until they join"},
 	{key: kmsg.AlterClientQuotas, title: "ip=localhost", why: "Kafka looks up the names of hosts; here an address is one that is written as such"},
 	{key: kmsg.Fetch, title: "limits below 0", why: "Kafka stumbles over a limit below 0; here it is 0, and the first batch comes all the same"},
 	{key: kmsg.Metadata, title: "nobody leads", field: "ISR=", why: "when its broker is unregistered Kafka makes the last replica in sync an eligible leader; here it stays in the set"},
