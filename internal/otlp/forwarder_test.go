@@ -18,7 +18,9 @@ import (
 // collector answers requests in turn with what it is told, the last of it for ever.
 type collector struct {
 	t       testing.TB
-	answers []int // status; 0: no answer at all
+	answers []int    // status; 0: no answer at all
+	says    []string // in answers with 200, in turn; nil: nothing
+	poison  string   // a request that holds it is refused
 	got     []string
 	at      []time.Time
 	hold    chan struct{} // nil: answers at once
@@ -47,7 +49,16 @@ func (c *collector) RoundTrip(r *http.Request) (*http.Response, error) {
 	if status == 0 {
 		return nil, errors.New("connection refused")
 	}
-	return &http.Response{StatusCode: status, Status: fmt.Sprint(status, " said"), Body: io.NopCloser(strings.NewReader("why not"))}, nil
+	answer := &http.Response{StatusCode: status, Status: fmt.Sprint(status, " said"), Body: io.NopCloser(strings.NewReader("why not"))}
+	switch {
+	case c.poison != "" && strings.Contains(string(body), c.poison):
+		answer.StatusCode, answer.Status = 400, "400 said"
+	case status == 200 && len(c.says) > 0:
+		answer.Header = http.Header{"Content-Type": {contentType}}
+		answer.Body = io.NopCloser(strings.NewReader(c.says[0]))
+		c.says = c.says[1:]
+	}
+	return answer, nil
 }
 
 // start returns a forwarder to c, and what it has logged.
@@ -108,6 +119,61 @@ func TestCollectorThatRefuses(t *testing.T) {
 	})
 }
 
+// One client's push that the collector can't read costs no other client its own.
+func TestPushesThatAreRefusedTogetherGoOneByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{t: t, answers: []int{503, 200}, poison: "bad"}
+		f, log := c.start(1000)
+		for _, push := range []string{"one ", "two ", "bad ", "three "} {
+			f.Offer([]byte(push))
+			synctest.Wait()
+		}
+		time.Sleep(time.Minute)
+		f.Offer([]byte("four "))
+		synctest.Wait()
+		f.Close()
+		if got, want := strings.Join(c.got, "|"), "one |one two bad three |one |two |bad |three |four "; got != want {
+			t.Errorf("requests\n%s\nwant\n%s", got, want)
+		}
+		if m := f.Metrics(); m.Sent.Value() != 4 || m.Dropped.Value() != 1 || m.Failed.Value() != 3 || f.bytes != 0 {
+			t.Errorf("%d sent, %d dropped, %d failed, %d bytes left", m.Sent.Value(), m.Dropped.Value(), m.Failed.Value(), f.bytes)
+		}
+		if said := log.String(); strings.Count(said, "refuses metrics") != 1 {
+			t.Errorf("log:\n%s", said)
+		}
+	})
+}
+
+// What a collector leaves out of what it takes is counted, and told once.
+func TestPartialSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		partly := "\x0a\x0a" + "\x08\x05" + "\x12\x06too ol"
+		c := &collector{t: t, answers: []int{200}, says: []string{"", "{}", "\x0a\x00", partly, "\x0a\x02\x08\x07", "\x0a\x7f", "\x0a\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"}}
+		f, log := c.start(1000)
+		for range len(c.says) {
+			f.Offer([]byte("push "))
+			synctest.Wait()
+		}
+		f.Close()
+		if m := f.Metrics(); m.Sent.Value() != 7 || m.Rejected.Value() != 12 || m.Failed.Value() != 0 {
+			t.Errorf("%d sent, %d points rejected, %d failed", m.Sent.Value(), m.Rejected.Value(), m.Failed.Value())
+		}
+		if said := log.String(); strings.Count(said, "\n") != 1 || !strings.Contains(said, "points=5") || !strings.Contains(said, "too ol") {
+			t.Errorf("log:\n%s", said)
+		}
+	})
+}
+
+// A push of nothing takes no place: it would not count among the bytes that wait.
+func TestEmptyPushIsNotQueued(t *testing.T) {
+	f := prepare(Options{QueueBytes: 10})
+	f.Offer(nil)
+	f.Offer([]byte{})
+	if len(f.queue) != 0 {
+		t.Errorf("%d pushes wait", len(f.queue))
+	}
+}
+
 // What waits is bounded, what is under way included, and Offer does not wait for the collector; neither does Close.
 func TestQueueIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -161,5 +227,25 @@ func TestForwardsOverHTTP(t *testing.T) {
 	f.Offer([]byte("x"))
 	if r := <-got; r.URL.Path != "/v1/metrics" || r.Header.Get("X-Api-Key") != "secret" {
 		t.Errorf("%s %v", r.URL, r.Header)
+	}
+}
+
+// A redirect is a refusal that says where to: followed as a page is, it would lose the push and pass for an answer.
+func TestRedirectIsNotFollowed(t *testing.T) {
+	asked := make(chan string, 10)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.URL.Path
+		if r.URL.Path == "/v1/metrics" {
+			http.Redirect(w, r, "/elsewhere", http.StatusMovedPermanently)
+		}
+	}))
+	defer s.Close()
+	f := prepare(Options{Endpoint: s.URL + "/v1/metrics", QueueBytes: 1000, Log: slog.New(slog.DiscardHandler)})
+	err := f.send(t.Context(), [][]byte{[]byte("x")})
+	if _, refused := errors.AsType[*refusedError](err); !refused || !strings.Contains(err.Error(), "/elsewhere") {
+		t.Errorf("%v, want a refusal that names /elsewhere", err)
+	}
+	if got := <-asked; got != "POST /v1/metrics" || len(asked) != 0 {
+		t.Errorf("asked %s, and %d more", got, len(asked))
 	}
 }

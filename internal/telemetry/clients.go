@@ -23,6 +23,7 @@ var clientsTable = []family{
 	{"raftsman_client_metrics_series", gauge, nil, "Series of clients' metrics that are shown.", one(func(s *scene) int64 { return int64(len(s.clients.Samples)) })},
 	{"raftsman_client_metrics_series_dropped_total", counter, nil, "Series that clients have pushed and that are not shown, as there are too many or their labels are too long.", one(func(s *scene) int64 { return s.clients.Dropped })},
 	{"raftsman_client_metrics_forwarded_total", counter, nil, "Pushes that the collector has taken, where one is configured.", eachForwarded(func(f *forwardScene) int64 { return f.Sent.Value() })},
+	{"raftsman_client_metrics_forward_rejected_points_total", counter, nil, "Data points of these that the collector says it has left out.", eachForwarded(func(f *forwardScene) int64 { return f.Rejected.Value() })},
 	{"raftsman_client_metrics_forward_dropped_total", counter, nil, "Pushes that were not forwarded: too many waited, or the collector does not want them.", eachForwarded(func(f *forwardScene) int64 { return f.Dropped.Value() })},
 	{"raftsman_client_metrics_forward_failures_total", counter, nil, "Requests that the collector did not answer as it should.", eachForwarded(func(f *forwardScene) int64 { return f.Failed.Value() })},
 	{"raftsman_client_info", gauge, nil, "1 for each client that has pushed, with what it says of itself, as group_id or client_rack, in labels beside those of its metrics.", func(s *scene, e emit) {
