@@ -39,9 +39,10 @@ func Forwarded(push []byte, id kafka.UUID, c *Client) (out []byte, err error) {
 }
 
 // sender returns the client's attributes, as fields of a resource.
-func sender(id kafka.UUID, c *Client) (fields []byte) {
+func sender(id kafka.UUID, whole *Client) (fields []byte) {
+	c := whole.shown()
 	add := func(name, value string) {
-		fields = appendMessage(fields, 1, appendMessage(appendMessage(nil, 1, []byte(name)), 2, appendMessage(nil, 1, []byte(value[:min(len(value), valueMax)]))))
+		fields = appendMessage(fields, 1, appendMessage(appendMessage(nil, 1, []byte(name)), 2, appendMessage(nil, 1, []byte(value))))
 	}
 	if !c.Anonymous {
 		add("client_id", c.ID)

@@ -47,7 +47,7 @@ const (
 
 type instance struct {
 	id      kafka.UUID
-	client  Client
+	client  Client // as it is shown; patterns match the client of the request
 	conn    uint64
 	version int // of the subscriptions that asked comes from
 	asked   asked
@@ -128,7 +128,9 @@ func (s *Instances) Begin(nowMs int64, p Push, from From) kafka.Error {
 	}
 	switch i.lastError {
 	case kafka.None:
-		s.pushes[Taken]++
+		if p.Bytes == 0 {
+			s.pushes[Taken]++ // others count when they were read
+		}
 	case kafka.ThrottlingQuotaExceeded:
 		s.pushes[TooEarly]++
 	default:
@@ -160,7 +162,6 @@ func (s *Instances) judge(i *instance, nowMs int64, p Push) kafka.Error {
 
 // Fail notes that what the client pushed could not be read.
 func (s *Instances) Fail(id kafka.UUID) {
-	s.pushes[Taken]--
 	s.pushes[Refused]++
 	if i := s.byID[id]; i != nil {
 		i.lastError = kafka.InvalidRecord
@@ -169,6 +170,7 @@ func (s *Instances) Fail(id kafka.UUID) {
 
 // Keep makes what a client has pushed its newest values. Those of a client that terminates are not kept: it is gone when somebody looks.
 func (s *Instances) Keep(id kafka.UUID, pushed *Pushed) {
+	s.pushes[Taken]++
 	if i := s.byID[id]; i != nil && !i.terminating {
 		s.series -= i.store.len()
 		s.dropped += i.store.keep(pushed, min(s.limits.SeriesPerClient, s.limits.Series-s.series))
@@ -209,12 +211,12 @@ func (s *Instances) instance(nowMs int64, id kafka.UUID, from From) *instance {
 		if len(s.byID) == instancesMax {
 			s.forget(s.oldest)
 		}
-		i = &instance{id: id, client: from.Client}
+		i = &instance{id: id, client: from.Client.shown()}
 		s.byID[id] = i
-		s.begin(i, from.Conn)
+		s.begin(i, from)
 	case i.version != s.version:
 		s.unlink(i)
-		s.begin(i, from.Conn)
+		s.begin(i, from)
 	default:
 		s.unlink(i)
 	}
@@ -224,11 +226,11 @@ func (s *Instances) instance(nowMs int64, id kafka.UUID, from From) *instance {
 }
 
 // begin makes an instance one that was never heard of, under the newest subscriptions.
-func (s *Instances) begin(i *instance, conn uint64) {
+func (s *Instances) begin(i *instance, from From) {
 	s.leave(i)
-	i.conn = conn
-	s.byConn[conn] = i.id // the last one of each connection, as in Kafka: others expire
-	i.version, i.asked = s.version, ask(s.subscriptions, i.id, &i.client)
+	i.conn = from.Conn
+	s.byConn[i.conn] = i.id // the last one of each connection, as in Kafka: others expire
+	i.version, i.asked = s.version, ask(s.subscriptions, i.id, &from.Client)
 	i.lastGetMs, i.lastPushMs, i.terminating, i.lastError = never, never, false, kafka.None
 }
 

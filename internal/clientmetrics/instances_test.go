@@ -253,3 +253,49 @@ func TestNumberOfClientsIsBounded(t *testing.T) {
 	c.id = kafka.UUID{1: 1, 15: 1}
 	c.get(kafka.None) // this one went
 }
+
+// What a client calls itself may have 32 KiB: of 16,384 clients it would be half a gigabyte.
+func TestLongNamesAreCutAndMatchedWhole(t *testing.T) {
+	c := newClient(t, map[string]string{"metrics": "m", "match": "client_id=x+y"})
+	c.from.Client.ID = strings.Repeat("x", 30_000) + "y"
+	if a := c.get(kafka.None); len(a.Metrics) != 1 {
+		t.Error("a long client id is not matched as a whole")
+	}
+	c.subscribe(map[string]string{"metrics": "m,n", "match": "client_id=x+y"})
+	c.push(kafka.UnknownSubscriptionId)
+	if a := c.get(kafka.None); len(a.Metrics) != 2 {
+		t.Error("a long client id is not matched as a whole when subscriptions change")
+	}
+	if n := len(c.all.byID[c.id].client.ID); n != valueMax {
+		t.Errorf("%d bytes of a client id are kept", n)
+	}
+}
+
+// A counter that is scraped never falls, so that a push counts when it is known what becomes of it.
+func TestPushesAreCountedOnce(t *testing.T) {
+	c := newClient(t, map[string]string{"metrics": "*", "interval.ms": "1000"})
+	counts := func(taken, tooEarly, refused int64) {
+		t.Helper()
+		if got, want := c.all.Observe(c.nowMs).Pushes, [3]int64{Taken: taken, TooEarly: tooEarly, Refused: refused}; got != want {
+			t.Errorf("%v pushes, want %v", got, want)
+		}
+	}
+	c.get(kafka.None)
+	c.push(kafka.None)
+	counts(0, 0, 0)
+	c.all.Fail(c.id)
+	counts(0, 0, 1)
+	c.push(kafka.ThrottlingQuotaExceeded)
+	counts(0, 1, 1)
+	c.nowMs += 1000
+	c.push(kafka.None)
+	c.all.Keep(c.id, &Pushed{})
+	counts(1, 1, 1)
+	c.nowMs += 1000
+	c.push(kafka.None, func(p *Push) { p.Bytes = 0 })
+	counts(2, 1, 1)
+	c.push(kafka.None, terminating)
+	c.all.Disconnected(c.from.Conn)
+	c.all.Keep(c.id, &Pushed{})
+	counts(3, 1, 1)
+}

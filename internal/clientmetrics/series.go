@@ -182,7 +182,7 @@ func (i *instance) labels() []Label {
 	values := []string{i.client.ID, i.id.String(), i.client.SoftwareName, i.client.SoftwareVersion, i.client.Address}
 	labels := make([]Label, len(ownLabels))
 	for n, name := range ownLabels {
-		labels[n] = Label{name, values[n][:min(len(values[n]), valueMax)]}
+		labels[n] = Label{name, values[n]}
 	}
 	return labels
 }

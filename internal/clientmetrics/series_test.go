@@ -206,6 +206,20 @@ func TestClientCannotPassForAnother(t *testing.T) {
 	}
 }
 
+// A collector refuses a message with a text that is not UTF-8.
+func TestWhatIsForwardedIsUTF8(t *testing.T) {
+	push := raw.OTLPPush(nil, raw.OTLPGauge("a", 1))
+	for _, id := range []string{"\xff\xfe", strings.Repeat("x", valueMax-1) + "ä"} {
+		forwarded, err := Forwarded(push, kafka.UUID{1}, &Client{ID: id, SoftwareName: id, SoftwareVersion: id, Address: id, Port: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(forwarded, 10); err != nil { // which looks at it
+			t.Errorf("client id %.10q: %v", id, err)
+		}
+	}
+}
+
 func TestForwardingDoesNotMultiply(t *testing.T) {
 	empty := []byte(strings.Repeat("\x0a\x00", 500_000))
 	if _, err := Read(empty, 10); err != nil {

@@ -29,6 +29,15 @@ type Client struct {
 	Address, Port                 string
 }
 
+// shown returns the client as it is shown and kept: its texts have 256 bytes at most, all of them UTF-8, as a collector refuses others,
+// and share no memory with what they came from.
+func (c Client) shown() Client {
+	for _, text := range []*string{&c.ID, &c.SoftwareName, &c.SoftwareVersion, &c.Address, &c.Port} {
+		*text = strings.Clone(strings.ToValidUTF8((*text)[:min(len(*text), valueMax)], "?"))
+	}
+	return c
+}
+
 // Subscription asks the clients that match it for metrics.
 type Subscription struct {
 	intervalMs int64
