@@ -4,10 +4,11 @@ const (
 	// silentMs is after how long without use a client is forgotten.
 	silentMs = 3_600_000
 	// bytesMax is what all that are remembered may take; who was silent for longest goes first. They are 20,000 and more, unless
-	// clients give themselves long names.
+	// clients give themselves long names, or windows have many samples.
 	bytesMax = 16 << 20
-	// meterBytes is what one takes beside its names.
-	meterBytes = 700
+	// meterBytes is what one takes beside its names and its samples, sampleBytes what a sample does.
+	meterBytes  = 320
+	sampleBytes = 24
 )
 
 // Meters measure what those use who have a quota. A quota that changes leaves what was measured as it is.
@@ -39,8 +40,7 @@ func (m *Meters) Len() int { return len(m.meters) }
 // Record notes that a client has used an amount, and returns how long it is to wait. Produce and fetch bytes may cost any time; of
 // request time it is one sample at most, as the client is not alone to blame for it.
 func (m *Meters) Record(h Held, amount float64, nowMs int64) (waitMs int64) {
-	r := &m.find(h.subject, nowMs).rate
-	r.record(m.window, amount, nowMs)
+	r := m.use(h.subject, amount, nowMs)
 	waitMs = r.excess(m.window, h.limit, nowMs)
 	if h.kind == RequestTime {
 		waitMs = min(waitMs, m.window.SizeMs)
@@ -50,7 +50,7 @@ func (m *Meters) Record(h Held, amount float64, nowMs int64) (waitMs int64) {
 
 // Add notes what a client has used, or with an amount below 0 what it did not get after all, without asking what follows from it.
 func (m *Meters) Add(h Held, amount float64, nowMs int64) {
-	m.find(h.subject, nowMs).rate.record(m.window, amount, nowMs)
+	m.use(h.subject, amount, nowMs)
 }
 
 // Burst returns what a client that was silent may use at once without having to wait.
@@ -81,8 +81,7 @@ func (m *Meters) ChargeAnyway(h Held, partitions int, nowMs int64) (waitMs int64
 // Connect counts a connection from an address, or returns how long it is until one is allowed, a sample at most: then it was not
 // counted.
 func (m *Meters) Connect(h Held, nowMs int64) (refusedMs int64) {
-	r := &m.find(h.subject, nowMs).rate
-	r.record(m.window, 1, nowMs)
+	r := m.use(h.subject, 1, nowMs)
 	if refusedMs = r.excess(m.window, h.limit, nowMs); refusedMs > 0 {
 		r.record(m.window, -1, nowMs)
 	}
@@ -92,9 +91,17 @@ func (m *Meters) Connect(h Held, nowMs int64) (refusedMs int64) {
 // Accept counts a connection that a listener has accepted, or with an empty name any, and returns how long it is to wait, a sample at
 // most, until it is served: it is not refused.
 func (m *Meters) Accept(listener string, limit float64, nowMs int64) (waitMs int64) {
-	r := &m.find(subject{kind: Connections, listener: listener}, nowMs).rate
-	r.record(m.window, 1, nowMs)
+	r := m.use(subject{kind: Connections, listener: listener}, 1, nowMs)
 	return min(r.excess(m.window, limit, nowMs), m.window.SizeMs)
+}
+
+// use adds an amount to a subject's rate, which it returns.
+func (m *Meters) use(s subject, amount float64, nowMs int64) *rate {
+	x := m.find(s, nowMs)
+	m.bytes -= x.bytes()
+	x.rate.record(m.window, amount, nowMs)
+	m.bytes += x.bytes()
+	return &x.rate
 }
 
 // find returns the subject's meter, now the newest of all. Those that were silent for too long go, at most two a call, and as many as
@@ -106,7 +113,7 @@ func (m *Meters) find(s subject, nowMs int64) *meter {
 	} else {
 		found = &meter{subject: s}
 		m.meters[s] = found
-		m.bytes += s.bytes()
+		m.bytes += found.bytes()
 	}
 	found.usedMs = nowMs
 	m.link(found)
@@ -121,7 +128,9 @@ func (m *Meters) find(s subject, nowMs int64) *meter {
 	return found
 }
 
-func (s *subject) bytes() int { return meterBytes + len(s.user) + len(s.clientID) }
+func (x *meter) bytes() int {
+	return meterBytes + sampleBytes*cap(x.rate.samples) + len(x.user) + len(x.clientID)
+}
 
 func (m *Meters) forget(x *meter) {
 	m.unlink(x)

@@ -340,7 +340,7 @@ func TestMetersAreForgotten(t *testing.T) {
 	record := func(clientID string, amount float64, now int64) int64 {
 		return m.Record(quotas.find(t, ProduceBytes, "u", clientID), amount, now)
 	}
-	const most = bytesMax / (meterBytes + 5) // with ids of five bytes
+	const most = bytesMax / (meterBytes + sampleBytes + 5) // with ids of five bytes
 	for i := range most + 100 {
 		record(fmt.Sprint(10_000+i), 1, 0)
 	}
@@ -370,13 +370,33 @@ func TestLongNamesTakeNoMoreMemory(t *testing.T) {
 			m.Record(quotas.find(t, ProduceBytes, "", "in use"), 1, 0)
 		}
 	}
-	for s := range m.meters {
-		held += s.bytes()
+	for _, x := range m.meters {
+		held += x.bytes()
 	}
 	if held != m.bytes || held > bytesMax || held < bytesMax-2*len(long) {
 		t.Errorf("%d meters hold %d bytes and count %d, want just under %d", m.Len(), held, m.bytes, bytesMax)
 	}
 	if got := m.Record(quotas.find(t, ProduceBytes, "", "in use"), 1, 0); got == 0 {
 		t.Error("a client in use was forgotten")
+	}
+}
+
+// quota.window.num has no upper limit: many samples count as what they are.
+func TestManySamplesTakeNoMoreMemory(t *testing.T) {
+	quotas := set{{ClientID: Default}: {ProduceBytes: 1}}
+	window := Window{Count: 50_000, SizeMs: 1}
+	m := NewMeters(window, window)
+	for i := range 30 {
+		held := quotas.find(t, ProduceBytes, "", fmt.Sprint("client ", i))
+		for ms := range int64(window.Count) {
+			m.Add(held, 1, ms)
+		}
+	}
+	samples := 0
+	for _, x := range m.meters {
+		samples += cap(x.rate.samples)
+	}
+	if most := bytesMax / sampleBytes; m.Len() < 5 || samples > most+2*window.Count {
+		t.Errorf("%d meters have %d samples, want %d at most", m.Len(), samples, most)
 	}
 }
