@@ -65,3 +65,40 @@ func TestRule34And35ReassignmentsAreCancelledAndReplaced(t *testing.T) {
 		t.Errorf("after the cancel: %+v, want replica 1 alone", p)
 	}
 }
+
+// One request writes no more than 10,000 records, which are one batch of the log.
+func TestElectionsAndReassignmentsAreBounded(t *testing.T) {
+	s := newScenario(t)
+	s.run("brokers 1 2\ncreate a p=5000 rf=2\ncreate b p=5001 rf=2")
+	reassign := Reassign{}
+	for topic := range s.im.Topics() {
+		for n, p := range topic.Partitions { // so that another is to lead
+			replicas := []kafka.NodeID{p.Replicas[1], p.Replicas[0]}
+			reassign.Partitions = append(reassign.Partitions, Reassignment{Topic: topic.Name, Partition: int32(n), Replicas: replicas})
+		}
+	}
+	entries, results := DecideReassign(s.im, reassign)
+	for i, err := range results {
+		if code, _ := kafka.Answer(err); code != kafka.PolicyViolation || entries != nil {
+			t.Fatalf("partition %d of 10,001: %v, %d records", i, err, len(entries))
+		}
+	}
+	for _, half := range [][]Reassignment{reassign.Partitions[:5000], reassign.Partitions[5000:]} {
+		entries, _ := DecideReassign(s.im, Reassign{Partitions: half})
+		if len(entries) != len(half) {
+			t.Fatalf("%d records for %d partitions", len(entries), len(half))
+		}
+		s.apply(entries)
+	}
+	_, _, err := DecideElectLeaders(s.im, ElectLeaders{Type: PreferredElection})
+	if code, _ := kafka.Answer(err); code != kafka.PolicyViolation {
+		t.Errorf("10,001 elections: %v", err)
+	}
+	elect := ElectLeaders{Type: PreferredElection, Topics: []TopicPartitions{{Topic: "b"}}}
+	for n := range int32(5001) {
+		elect.Topics[0].Partitions = append(elect.Topics[0].Partitions, n)
+	}
+	if entries, _, err := DecideElectLeaders(s.im, elect); len(entries) != 5001 || err != nil {
+		t.Errorf("5,001 elections: %d records, %v", len(entries), err)
+	}
+}

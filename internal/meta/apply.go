@@ -223,7 +223,12 @@ func (u *Update) changePartition(r *sysrecord.PartitionChangeRecord) error {
 	if r.PartitionID < 0 || int(r.PartitionID) >= len(t.Partitions) {
 		return fmt.Errorf("topic %s has no partition %d", t.Name, r.PartitionID)
 	}
-	p := &t.Partitions[r.PartitionID]
+	t.Partitions[r.PartitionID].change(r)
+	return nil
+}
+
+// change applies a record.
+func (p *Partition) change(r *sysrecord.PartitionChangeRecord) {
 	replace(&p.Replicas, r.Replicas)
 	replace(&p.ISR, r.ISR)
 	replace(&p.ELR, r.EligibleLeaderReplicas)
@@ -240,7 +245,6 @@ func (u *Update) changePartition(r *sysrecord.PartitionChangeRecord) error {
 		p.Recovering = r.LeaderRecoveryState == 1
 	}
 	p.PartitionEpoch++
-	return nil
 }
 
 func replace[T any](old *[]T, now []T) {

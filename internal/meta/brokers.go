@@ -131,6 +131,17 @@ func DecideController(im *Image, id kafka.NodeID, incarnation kafka.UUID, endpoi
 	return []Entry{{Record: r}}
 }
 
+// DecideUnregisterController removes a controller's registration. The one that decides can't be removed.
+func DecideUnregisterController(im *Image, id, active kafka.NodeID) ([]Entry, error) {
+	switch _, registered := im.kept.get(keptControllers + number(int32(id))); {
+	case !registered:
+		return nil, kafka.Refuse(kafka.ControllerIdNotRegistered, "no controller has the id %d", id)
+	case id == active:
+		return nil, kafka.Refuse(kafka.InvalidRequest, "controller %d votes in the metadata quorum: it can't be unregistered", id)
+	}
+	return []Entry{{Record: &sysrecord.UnregisterControllerRecord{ControllerID: id}}}, nil
+}
+
 // ProducerIDBlock is how many producer ids a broker takes at once.
 const ProducerIDBlock = 1000
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
@@ -30,15 +29,4 @@ func (im *Image) Credentials() (all []Credential) {
 		return cmp.Or(strings.Compare(a.User, b.User), cmp.Compare(a.Mechanism, b.Mechanism))
 	})
 	return all
-}
-
-// DecideUnregisterController removes a controller's registration. The one that decides can't be removed.
-func DecideUnregisterController(im *Image, id, active kafka.NodeID) ([]Entry, error) {
-	switch _, registered := im.kept.get(keptControllers + number(int32(id))); {
-	case !registered:
-		return nil, kafka.Refuse(kafka.ControllerIdNotRegistered, "no controller has the id %d", id)
-	case id == active:
-		return nil, kafka.Refuse(kafka.InvalidRequest, "controller %d votes in the metadata quorum: it can't be unregistered", id)
-	}
-	return []Entry{{Record: &sysrecord.UnregisterControllerRecord{ControllerID: id}}}, nil
 }

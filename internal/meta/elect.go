@@ -57,26 +57,26 @@ func DecideElectLeaders(im *Image, cmd ElectLeaders) (entries []Entry, results [
 			cmd.Topics = append(cmd.Topics, row)
 		}
 	}
-	type key struct {
-		id     kafka.TopicID
-		number int32
-	}
-	elected := map[key]bool{}
+	elected := map[kafka.TopicPartition]bool{}
 	for _, row := range cmd.Topics {
 		result := ElectionResult{Topic: row.Topic}
 		t, _ := im.Topic(row.Topic)
 		for _, n := range row.Partitions {
 			p, err := t.partition(row.Topic, n)
+			at := kafka.TopicPartition{Topic: row.Topic, Partition: n}
 			var change *sysrecord.PartitionChangeRecord
 			switch {
 			case err != nil:
-			case elected[key{t.ID, n}]:
+			case elected[at]:
 				err = errElected
 			default:
 				change, err = p.elect(im, cmd.Type)
 			}
 			if change != nil {
-				elected[key{t.ID, n}] = true
+				if len(entries) == requestRecordsMax {
+					return nil, nil, tooManyRecords()
+				}
+				elected[at] = true
 				change.TopicID, change.PartitionID = t.ID, n
 				entries = append(entries, Entry{Record: change, Version: im.partitionRecordVersion()})
 			}
@@ -100,7 +100,7 @@ func (t *Topic) partition(name string, number int32) (*Partition, error) {
 	return &t.Partitions[number], nil
 }
 
-// errElected is a *kafka.Refusal.
+// errElected is the answer where the leader stays.
 var errElected error = kafka.Refuse(kafka.ElectionNotNeeded, "the partition has the leader that is wanted")
 
 // elect returns the change that gives the partition the leader that is wanted.

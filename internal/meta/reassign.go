@@ -22,37 +22,43 @@ type Reassignment struct {
 	Cancel    bool // instead: end what is under way, and be where it was before
 }
 
-// ReassignResult tells what became of one partition of Reassign; results stand in the request's order.
-type ReassignResult = error
-
 // DecideReassign judges each partition by itself. A reassignment whose new replicas are all in sync is complete at once; another one
-// stands in the partition's record until they are.
-func DecideReassign(im *Image, cmd Reassign) (entries []Entry, results []ReassignResult) {
-	for _, r := range cmd.Partitions {
-		change, err := im.reassign(r, cmd.FixedFactors)
-		results = append(results, err)
+// stands in the partition's record until they are. There is one result, nil or why not, for each partition, in the order of the command.
+func DecideReassign(im *Image, cmd Reassign) (entries []Entry, results []error) {
+	results = make([]error, len(cmd.Partitions))
+	changed := map[kafka.TopicPartition]*Partition{} // one that is named again is as it is by then
+	for i, r := range cmd.Partitions {
+		t, _ := im.Topic(r.Topic)
+		p, err := t.partition(r.Topic, r.Partition)
+		at := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
+		if again, ok := changed[at]; ok {
+			p = again
+		}
+		var change *sysrecord.PartitionChangeRecord
+		if err == nil {
+			change, err = p.reassign(im, r, cmd.FixedFactors)
+		}
+		results[i] = err
 		if change == nil {
 			continue
 		}
-		t, _ := im.Topic(r.Topic)
-		change.TopicID, change.PartitionID = t.ID, r.Partition
-		entry := Entry{Record: change, Version: im.partitionRecordVersion()}
-		entries = append(entries, entry)
-		next := im.Update() // a partition that is named again is as it is by then
-		if err := next.Apply(entry); err == nil {
-			im = next.Image(im.offset, im.epoch, im.appendMs)
+		if len(entries) == requestRecordsMax {
+			for i := range results {
+				results[i] = tooManyRecords()
+			}
+			return nil, results
 		}
+		change.TopicID, change.PartitionID = t.ID, r.Partition
+		entries = append(entries, Entry{Record: change, Version: im.partitionRecordVersion()})
+		next := *p
+		next.change(change)
+		changed[at] = &next
 	}
 	return entries, results
 }
 
-func (im *Image) reassign(r Reassignment, fixed bool) (*sysrecord.PartitionChangeRecord, error) {
-	t, _ := im.Topic(r.Topic)
-	p, err := t.partition(r.Topic, r.Partition)
-	switch {
-	case err != nil:
-		return nil, err
-	case r.Cancel:
+func (p *Partition) reassign(im *Image, r Reassignment, fixed bool) (*sysrecord.PartitionChangeRecord, error) {
+	if r.Cancel {
 		return p.cancelReassignment(im, r)
 	}
 	if err := checkTarget(im, r.Replicas); err != nil {

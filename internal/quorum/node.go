@@ -120,8 +120,8 @@ func (n *Node) ElectLeaders(ctx context.Context, cmd meta.ElectLeaders) (results
 	return results, err
 }
 
-// Reassign changes on which brokers partitions are.
-func (n *Node) Reassign(ctx context.Context, cmd meta.Reassign) (results []meta.ReassignResult, err error) {
+// Reassign changes on which brokers partitions are. There is one result for each, nil or why it was refused.
+func (n *Node) Reassign(ctx context.Context, cmd meta.Reassign) (results []error, err error) {
 	err = n.propose(ctx, func(im *meta.Image) (entries []meta.Entry, _ error) {
 		entries, results = meta.DecideReassign(im, cmd)
 		return entries, nil
