@@ -238,6 +238,7 @@ func consumerSettings(b *config.Broker) func(*meta.Image, string) group.Consumer
 		c := b.Consumers(config.Dynamic{Cluster: all, Node: own}, im.Config(meta.Resource{Type: meta.GroupResource, Name: name}))
 		return group.ConsumerSettings{
 			SessionTimeout: c.SessionTimeout, HeartbeatInterval: c.HeartbeatInterval, AssignmentInterval: c.AssignmentInterval,
+			AssignorOffload: c.AssignorOffload,
 		}
 	}
 }

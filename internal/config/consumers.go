@@ -5,6 +5,7 @@ import "time"
 // Consumers is what is set for members of the consumer protocol in one group.
 type Consumers struct {
 	SessionTimeout, HeartbeatInterval, AssignmentInterval time.Duration
+	AssignorOffload                                       bool
 }
 
 // Consumers returns what is set for a group. settings is what is set on the group itself: a value that the broker's limits do not
@@ -14,15 +15,19 @@ func (b *Broker) Consumers(d Dynamic, settings map[string]string) Consumers {
 		SessionTimeout:     b.Duration("group.consumer.session.timeout.ms"),
 		HeartbeatInterval:  b.Duration("group.consumer.heartbeat.interval.ms"),
 		AssignmentInterval: b.Duration("group.consumer.assignment.interval.ms"),
+		AssignorOffload:    b.Bool("group.consumer.assignor.offload.enable"),
 	}
-	const interval = "group.consumer.assignment.interval.ms" // the only one that changes without a restart
+	// The two that change without a restart.
+	const interval, offload = "group.consumer.assignment.interval.ms", "group.consumer.assignor.offload.enable"
 	for _, dynamic := range [...]map[string]string{d.Cluster, d.Node} {
 		if text, set := dynamic[interval]; set {
 			if v, err := validate(ScopeBroker, interval, text); err == nil {
 				c.AssignmentInterval = time.Duration(v.i) * time.Millisecond
 			}
 		}
+		c.offload(ScopeBroker, offload, dynamic)
 	}
+	c.offload(ScopeGroup, "consumer.assignor.offload.enable", settings)
 	for _, l := range groupLimits {
 		var at *time.Duration
 		switch l.name {
@@ -44,4 +49,13 @@ func (b *Broker) Consumers(d Dynamic, settings map[string]string) Consumers {
 		}
 	}
 	return c
+}
+
+// offload takes over whether large assignments are made aside, where that is set.
+func (c *Consumers) offload(scope Scope, name string, settings map[string]string) {
+	if text, set := settings[name]; set {
+		if v, err := validate(scope, name, text); err == nil {
+			c.AssignorOffload = v.b
+		}
+	}
 }

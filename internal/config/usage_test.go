@@ -48,6 +48,7 @@ var readHere = []string{
 	"advertised.listeners", "broker.id", "controller.listener.names", "cordoned.log.dirs", "controller.quorum.bootstrap.servers", "controller.quorum.voters",
 	"inter.broker.listener.name", "listener.security.protocol.map", "listeners", "log.dir", "log.dirs", "metadata.log.dir", "node.id",
 	"process.roles", "raftsman.client.metrics.otlp.headers", "raftsman.config.strict", "security.inter.broker.protocol",
+	"group.consumer.assignor.offload.enable",
 	"group.consumer.assignment.interval.ms", "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms",
 	"group.consumer.max.assignment.interval.ms", "group.consumer.max.heartbeat.interval.ms", "group.consumer.max.session.timeout.ms",
 	"group.consumer.min.assignment.interval.ms", "group.consumer.min.heartbeat.interval.ms", "group.consumer.min.session.timeout.ms",

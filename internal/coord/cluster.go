@@ -2,9 +2,11 @@ package coord
 
 import (
 	"iter"
+	"runtime/debug"
 	"slices"
 
 	"github.com/raftsman/raftsman/internal/group"
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 )
@@ -103,11 +105,28 @@ func (s *shard) doAside(asides []group.Aside) {
 			case <-s.ended:
 				return
 			}
-			result := a.Work(s.goesOn)
+			result, ok := s.workAside(a)
 			<-s.c.asides
+			if !ok {
+				s.postAsync(event{kind: brokenEvent})
+				return
+			}
 			s.postAsync(event{kind: finishEvent, group: a.Group, result: result})
 		}
 	})
+}
+
+// workAside survives a panic as the shard does, which is loaded again then.
+func (s *shard) workAside(a group.Aside) (result any, ok bool) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			if _, ours := reason.(invariant.Violation); ours {
+				panic(reason)
+			}
+			s.c.opts.Log.Error("work for a group caused a panic", "partition", s.tp, "group", a.Group, "panic", reason, "stack", string(debug.Stack()))
+		}
+	}()
+	return a.Work(s.goesOn), true
 }
 
 // goesOn tells that the shard has not ended.

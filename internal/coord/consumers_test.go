@@ -17,7 +17,9 @@ import (
 func consumersWorld(t testing.TB, interval time.Duration) *world {
 	return newWorld(t, func(w *world) {
 		w.opts.Consumers = func(*meta.Image, string) group.ConsumerSettings {
-			return group.ConsumerSettings{SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: interval}
+			return group.ConsumerSettings{
+				SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: interval, AssignorOffload: true,
+			}
 		}
 		w.opts.Group.ConsumersMax, w.opts.Group.Assignors, w.opts.Group.RegexRefresh = 10_000, []string{"uniform", "range"}, time.Hour
 	})
@@ -148,6 +150,69 @@ func TestLargeGroupLeavesOthersAlone(t *testing.T) {
 			waits = append(waits, time.Since(begun))
 		}
 	}
+}
+
+// TestAssignmentsHoldUpNobody: as long as nobody gets round to assign a large group, its members and all other groups of the partition are
+// answered; then it is assigned.
+func TestAssignmentsHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := consumersWorld(t, time.Second)
+		w.publish(addTopic(t, w.image.Load(), "large", topicID(9), 1000))
+		small := "s0"
+		for i := 0; kafka.PartitionFor(small, 4) != kafka.PartitionFor("large", 4); i++ {
+			small = fmt.Sprint("s", i)
+		}
+		classic := w.member(small)
+		for range asidesAtOnce {
+			w.c.asides <- struct{}{} // others are at work
+		}
+		member := func(i int) string { return fmt.Sprintf("member-%04d", i) }
+		for i := range 1000 {
+			w.consumer("large", consumerBeat(member(i), 0, "large"))
+		}
+		target := func() int32 {
+			return do[*group.ConsumerDescribeReply](w, "large", &group.ConsumerDescribe{}).AssignmentEpoch
+		}
+		before := target()
+		time.Sleep(2 * time.Second)
+		for i := range 1000 {
+			w.consumer("large", consumerBeat(member(i), 0, "large"))
+			if code := w.beat(small, classic, 1); code != kafka.None {
+				t.Fatalf("a heartbeat of another group: %v", code)
+			}
+		}
+		if now := target(); now != before || now > 600 {
+			t.Errorf("the target is for epoch %d, and was for %d before: who has made it?", now, before)
+		}
+		for range asidesAtOnce {
+			<-w.c.asides
+		}
+		synctest.Wait()
+		if now := target(); now <= before {
+			t.Errorf("the target is for epoch %d still", now)
+		}
+		w.close()
+	})
+}
+
+// TestPanicAsideEndsTheShard: it is loaded again, as after a panic of a request.
+func TestPanicAsideEndsTheShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.commit("g", 7)
+		s := w.c.shardOf("g")
+		s.doAside([]group.Aside{{Group: "g", Work: func(func() bool) any { panic("odd") }}})
+		synctest.Wait()
+		if s == w.c.shardOf("g") && !s.failed.Load() {
+			t.Error("the shard goes on")
+		}
+		time.Sleep(reloadAfter)
+		synctest.Wait()
+		if got := w.committed("g"); got != 7 {
+			t.Errorf("loaded again: %d", got)
+		}
+		w.close()
+	})
 }
 
 // TestWorkAsideIsLimited: regular expressions wait for their turn, while heartbeats go on; and a coordinator that closes does not wait for

@@ -85,7 +85,7 @@ type view struct {
 // loadsAtOnce is how many partitions are loaded in parallel.
 const loadsAtOnce = 4
 
-// asidesAtOnce is how many groups have their regular expressions resolved in parallel, as Kafka's group.coordinator.background.threads
+// asidesAtOnce is how many groups have their regular expressions resolved, or their members assigned, in parallel, as Kafka's group.coordinator.background.threads
 // says unless it is set.
 const asidesAtOnce = 2
 
@@ -109,7 +109,7 @@ func (o *Options) fill() {
 	if o.Consumers == nil {
 		o.Consumers = func(*meta.Image, string) group.ConsumerSettings {
 			return group.ConsumerSettings{
-				SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: time.Second,
+				SessionTimeout: 45 * time.Second, HeartbeatInterval: 5 * time.Second, AssignmentInterval: time.Second, AssignorOffload: true,
 			}
 		}
 	}

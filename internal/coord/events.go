@@ -44,5 +44,6 @@ var sayings = [...]struct {
 	group.Downgraded:    {slog.LevelInfo, "group was a consumer group and is a classic group now: all members use that protocol"},
 	group.JoinRefused:   {slog.LevelWarn, "a member of the classic protocol cannot join group"},
 	group.RegexRefused:  {slog.LevelWarn, "the topics that the regular expressions of group match cannot be written: its members get no others"},
+	group.TargetRefused: {slog.LevelWarn, "the next assignment of group cannot be written: its members go on with the one before"},
 	group.MemberSilent:  {slog.LevelInfo, "member was removed from group: it did not follow the rebalance in time"},
 }

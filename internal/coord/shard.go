@@ -25,6 +25,7 @@ const (
 	expireEvent                    // look for expired offsets
 	listEvent                      // tell list the groups
 	finishEvent                    // result is what came of the group's work aside
+	brokenEvent                    // work aside has panicked
 	closeEvent                     // answer all with code; nothing after it
 )
 
@@ -244,6 +245,8 @@ func (s *shard) process(e *event) {
 				return s.machine.Finish(s.c.opts.Now(), e.group, e.result)
 			})
 		}
+	case brokenEvent:
+		s.fail(kafka.UnknownServerError)
 	case closeEvent:
 		s.close(e.code)
 	}

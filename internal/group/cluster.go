@@ -46,6 +46,7 @@ type ConsumerSettings struct {
 	SessionTimeout     time.Duration // consumer.session.timeout.ms
 	HeartbeatInterval  time.Duration // consumer.heartbeat.interval.ms
 	AssignmentInterval time.Duration // consumer.assignment.interval.ms: a target is not made sooner after the last
+	AssignorOffload    bool          // consumer.assignor.offload.enable: targets of large groups are made aside
 }
 
 // MigrationPolicy is which groups may change between the classic and the consumer protocol while they have members.

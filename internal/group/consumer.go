@@ -11,7 +11,7 @@ import (
 
 // consumerGroup is a group of the consumer protocol (KIP-848), in which the coordinator assigns: the group's epoch counts what
 // has changed, a target assignment is made for an epoch, and each member is led to it by its own epoch. All of it is what the log
-// says, and what is counted from that; only seen, resolving, refusedMs and the members' timers are not.
+// says, and what is counted from that; only what stands last, and the members' timers, are not.
 type consumerGroup struct {
 	epoch      int32
 	hash       int64 // of the topics that it reads: see metadataHash
@@ -29,9 +29,11 @@ type consumerGroup struct {
 	classic    int                               // members that use the classic protocol
 	supports   map[string]int                    // of these, by the protocol that they support
 
-	seen      uint64 // what Machine.learned was when the group looked at its topics; 0: it has not
-	resolving bool   // regular expressions are being resolved
-	refusedMs int64  // when what they stand for could not be written last; 0: never
+	seen         uint64      // what Machine.learned was when the group looked at its topics; 0: it has not
+	resolving    bool        // regular expressions are being resolved
+	refusedMs    int64       // when what they stand for could not be written last; 0: never
+	assigning    *assignment // the next target, which is being made aside; nil: none is
+	unassignedMs int64       // when such a one could not be written last; 0: never
 }
 
 // Kafka begins to count at 1: a member whose topics are not known yet has an epoch to be at.

@@ -194,7 +194,7 @@ func (m *Machine) heartbeatConsumer(now time.Time, g *group, c *Heartbeat) kafka
 	}
 	m.heardConsumer(now, g, member, millis(member.classic.sessionTimeoutMs))
 	// Where nobody speaks the new protocol nobody's heartbeat makes the next target: unlike in Kafka, a member is asked to join for it.
-	stuck := g.consumer.epoch > g.consumer.targetAt && g.consumer.classic == len(g.consumer.members)
+	stuck := g.consumer.epoch > g.consumer.targetAt && g.consumer.assigning == nil && g.consumer.classic == len(g.consumer.members)
 	if stuck || member.epoch < g.consumer.targetAt || member.state == memberUnrevoked ||
 		member.state == memberUnreleased && !g.consumer.waitsForOthers(member) {
 		m.awaitJoin(now, g, member)

@@ -52,6 +52,9 @@ type change struct {
 	records []Record
 	aside   []Aside
 
+	assigning *assignment // which aside makes
+	resolving bool        // aside resolves regular expressions
+
 	member   *consumerMember // as it is; one that comes new has said nothing
 	replaced *consumerMember // whose place it takes: a static member under the id that it had before
 	said     memberSaid      // what it says now
@@ -279,7 +282,7 @@ func (ch *change) reconcile(targetEpoch int32, target assign.Assignment, has ass
 	if !ch.changed && ch.place.state == memberStable && ch.place.epoch == targetEpoch {
 		return
 	}
-	reads := newTopicIDs(ch.m.cluster, ch.c).of(&ch.said)
+	reads := newTopicIDs(ch.m.cluster, ch.c.regexes).of(ch.said.topics, ch.said.regex)
 	r := reconciliation{
 		member: &ch.member.memberPlace, targetEpoch: targetEpoch, target: target, has: has, hasKnown: hasKnown, changed: ch.changed,
 		reads: func(id kafka.TopicID) bool {
@@ -330,8 +333,9 @@ func (ch *change) settled(now time.Time, session time.Duration) {
 	if ch.looked {
 		g.consumer.seen = ch.m.learned
 	}
-	if len(ch.aside) > 0 {
-		g.consumer.resolving = true
+	g.consumer.resolving = g.consumer.resolving || ch.resolving
+	if ch.assigning != nil {
+		g.consumer.assigning = ch.assigning
 	}
 	member := g.consumer.members[ch.member.id]
 	if member == nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestConsumerGroupsUnderRandomHistories: members of both protocols come, go, fall silent, lose answers and are slow to give back;
-// topics change, appends are refused, the log is read again. No two members ever work on one partition; what the log says is what
+// topics change, appends are refused, the log is read again, work aside is done late, in any order, for groups that are no more. No two members ever work on one partition; what the log says is what
 // the machine knew; and when all is quiet every partition that is read has its owner.
 func TestConsumerGroupsUnderRandomHistories(t *testing.T) {
 	if *historySeed != 0 {
@@ -60,7 +60,9 @@ type consumerWorld struct {
 	ticket  Ticket
 	said    map[Ticket]Reply
 	meant   map[*SyncReply]assign.Assignment // the partitions of the topics that had the names when it was said
-	calm    bool                             // nothing is refused or lost
+	calm    bool                             // nothing is refused, lost or late
+	aside   []Aside                          // not done yet
+	finish  []func()                         // done, but the machine does not know yet
 	eager   bool                             // members of the classic protocol give back all before they join
 }
 
@@ -72,7 +74,8 @@ func consumerHistory(t *testing.T, seed uint64) {
 	w.eager = w.r.IntN(2) == 0
 	w.cfg.Migration = MigrationPolicy{Upgrade: true, Downgrade: w.eager}
 	w.cluster.settings.AssignmentInterval = time.Duration(w.r.IntN(2)) * time.Second
-	w.m = New(w.cfg, w.random)
+	w.cluster.settings.AssignorOffload = w.r.IntN(4) > 0
+	w.m = w.newMachine()
 	w.m.Learn(w.cluster, nil, false)
 	w.topic("ta", 3)
 	for range historySteps {
@@ -80,6 +83,13 @@ func consumerHistory(t *testing.T, seed uint64) {
 		w.check()
 	}
 	w.quieten()
+}
+
+// newMachine makes even small assignments aside.
+func (w *consumerWorld) newMachine() *Machine {
+	m := New(w.cfg, w.random)
+	m.inPlaceMax = 1
+	return m
 }
 
 func (w *consumerWorld) random(b []byte) {
@@ -116,9 +126,11 @@ func (w *consumerWorld) step() {
 	case n == 9 && len(w.clients) > 0:
 		c := w.pick()
 		c.topics, c.regex, c.said = w.reading(), nil, false
-	case n < 14:
+	case n < 12:
+		w.someAside()
+	case n < 16:
 		w.advance(time.Duration(w.r.IntN(6000)) * time.Millisecond)
-	case n < 22 && len(w.clients) > 0:
+	case n < 24 && len(w.clients) > 0:
 		w.pick().settle()
 	case len(w.clients) > 0:
 		w.heartbeat(w.pick())
@@ -223,8 +235,27 @@ func (w *consumerWorld) do(e Effects) {
 		w.hear(after.Replies)
 		asides = append(asides, after.Aside...)
 	}
-	for _, a := range asides {
-		w.do(w.m.Finish(w.now, a.Group, a.Work(always)))
+	w.aside = append(w.aside, asides...)
+	for w.calm && len(w.aside)+len(w.finish) > 0 {
+		w.someAside()
+	}
+}
+
+// someAside does some of the work aside, or tells the machine of some that is done: also a machine that has read the log since it was begun.
+func (w *consumerWorld) someAside() {
+	if n := len(w.aside); n > 0 && (len(w.finish) == 0 || w.r.IntN(2) == 0) {
+		i := w.r.IntN(n)
+		a := w.aside[i]
+		w.aside = slices.Delete(w.aside, i, i+1)
+		result := a.Work(always)
+		w.finish = append(w.finish, func() { w.do(w.m.Finish(w.now, a.Group, result)) })
+		return
+	}
+	if n := len(w.finish); n > 0 {
+		i := w.r.IntN(n)
+		f := w.finish[i]
+		w.finish = slices.Delete(w.finish, i, i+1)
+		f()
 	}
 }
 
@@ -437,7 +468,7 @@ func (w *consumerWorld) advance(d time.Duration) {
 // reload lets another machine read the log: it must know the same.
 func (w *consumerWorld) reload() {
 	before := w.m.groups["g"]
-	w.m = New(w.cfg, w.random)
+	w.m = w.newMachine()
 	for _, r := range w.log {
 		value, ok := AppendValue(nil, r)
 		if !ok {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 
@@ -126,6 +127,19 @@ func inNumber(partitions []int32) []int32 {
 	return sorted[from:]
 }
 
+// inNumberAlready tells whether inNumber would change nothing.
+func inNumberAlready(partitions []int32) bool {
+	return (len(partitions) == 0 || partitions[0] >= 0) && slices.IsSortedFunc(partitions, func(a, b int32) int { return ascending(cmp.Compare(a, b)) })
+}
+
+// ascending makes of an order one in which what is equal is not in order.
+func ascending(order int) int {
+	if order == 0 {
+		return 1
+	}
+	return order
+}
+
 func saidFrom(v *sysrecord.ConsumerGroupMemberMetadataValue) memberSaid {
 	said := memberSaid{
 		instanceID: v.InstanceID, rackID: v.RackID, clientID: v.ClientID, clientHost: v.ClientHost,
@@ -170,6 +184,9 @@ func placeFrom(v *sysrecord.ConsumerGroupCurrentMemberAssignmentValue) memberPla
 
 // heldFromRecord reads what a member has. Kafka before 4.4 did not note since when: since the member's epoch, then.
 func heldFromRecord(topics []sysrecord.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions, otherwise int32) held {
+	if h, ok := heldInOrder(topics); ok {
+		return h
+	}
 	epochs := map[kafka.TopicID]map[int32]int32{}
 	for i := range topics {
 		t := &topics[i]
@@ -190,6 +207,23 @@ func heldFromRecord(topics []sysrecord.ConsumerGroupCurrentMemberAssignmentValue
 	return heldFrom(epochs)
 }
 
+// heldInOrder is heldFromRecord of what is in the order that it is kept in, as nearly everything is: we write it so.
+func heldInOrder(topics []sysrecord.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions) (h held, ok bool) {
+	if len(topics) == 0 {
+		return nil, true
+	}
+	h = make(held, len(topics))
+	for i := range topics {
+		t := &topics[i]
+		unordered := i > 0 && assign.CompareIDs(topics[i-1].TopicID, t.TopicID) >= 0
+		if unordered || len(t.Partitions) == 0 || len(t.AssignmentEpochs) != len(t.Partitions) || !inNumberAlready(t.Partitions) {
+			return nil, false
+		}
+		h[i] = heldTopic{id: t.TopicID, partitions: t.Partitions, epochs: t.AssignmentEpochs}
+	}
+	return h, true
+}
+
 func (p *memberPlace) record(group, id string) *ConsumerRecord {
 	return &ConsumerRecord{
 		Group: group, Key: &sysrecord.ConsumerGroupCurrentMemberAssignmentKey{GroupID: group, MemberID: id},
@@ -208,7 +242,19 @@ func (h held) toRecord() []sysrecord.ConsumerGroupCurrentMemberAssignmentValueTo
 	return topics
 }
 
+// targetFrom reads a target. Nearly all are in the order that it is kept in: we write them so.
 func targetFrom(v *sysrecord.ConsumerGroupTargetAssignmentMemberValue) assign.Assignment {
+	if slices.IsSortedFunc(v.TopicPartitions, func(a, b sysrecord.ConsumerGroupTargetAssignmentMemberValueTopicPartition) int {
+		return ascending(assign.CompareIDs(a.TopicID, b.TopicID))
+	}) && !slices.ContainsFunc(v.TopicPartitions, func(t sysrecord.ConsumerGroupTargetAssignmentMemberValueTopicPartition) bool {
+		return len(t.Partitions) == 0 || !inNumberAlready(t.Partitions)
+	}) {
+		a := make(assign.Assignment, len(v.TopicPartitions))
+		for i := range v.TopicPartitions {
+			a[i] = assign.Topic{ID: v.TopicPartitions[i].TopicID, Partitions: v.TopicPartitions[i].Partitions}
+		}
+		return a
+	}
 	topics := make(map[kafka.TopicID][]int32, len(v.TopicPartitions))
 	for i := range v.TopicPartitions {
 		t := &v.TopicPartitions[i]

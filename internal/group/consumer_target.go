@@ -1,11 +1,9 @@
 package group
 
 import (
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/group/assign"
-	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
@@ -94,103 +92,42 @@ func countNames(reads map[string]readers, topics []string, by int) {
 }
 
 // makeTarget makes a new target assignment if the group has a new epoch, and the last one was made long enough ago: a thousand
-// members that come one by one need not be assigned a thousand times. It returns what the member is led to.
+// members that come one by one need not be assigned a thousand times. That of a large group is made aside. It returns what the member is
+// led to.
 func (ch *change) makeTarget() (epoch int32, target assign.Assignment) {
 	c := ch.c
 	last := c.targetOf(ch.member.id, ch.said.instanceID)
 	if ch.replaced != nil {
 		last = c.target[ch.replaced.id]
 	}
-	interval := ch.m.cluster.Consumers(ch.id).AssignmentInterval
-	if c.targetAt >= ch.epoch || c.targetMs != 0 && interval > 0 && ch.now.UnixMilli() < c.targetMs+interval.Milliseconds() {
+	settings := ch.m.cluster.Consumers(ch.id)
+	if c.targetAt >= ch.epoch || c.assigning != nil || !c.mayAssign(ch.now, settings.AssignmentInterval) {
 		return c.targetAt, last
 	}
-	members, g := ch.toAssign(last)
-	assignor, _ := assign.ByName(ch.wantedAssignor())
-	for i, given := range assignor(g) {
-		id := members[i]
-		before, had := c.target[id]
-		if id == ch.member.id {
-			target = given
-			if ch.replaced != nil {
-				before, had = last, true
-			}
+	a := ch.toAssign(last)
+	if settings.AssignorOffload && a.work() > ch.m.inPlaceMax {
+		ch.assignAside(a)
+		return c.targetAt, last
+	}
+	target = last
+	for _, each := range a.compute().news {
+		if each.member.id == ch.member.id {
+			target = each.assignment
 		}
-		if !had || !before.Equal(given) {
-			ch.records = append(ch.records, targetRecord(ch.id, id, given))
-		}
+		ch.records = append(ch.records, targetRecord(ch.id, each.member.id, each.assignment))
 	}
 	ch.records = append(ch.records, targetEpochRecord(ch.id, ch.epoch, ch.now.UnixMilli()))
 	return ch.epoch, target
 }
 
-// toAssign is the group as it will be.
-func (ch *change) toAssign(last assign.Assignment) (ids []string, g assign.Group) {
-	c := ch.c
-	if !ch.looked {
-		ch.alike = alike(c.regexReads, c.reads, len(c.members))
-	}
-	names := newTopicIDs(ch.m.cluster, c)
-	ids = c.ids()
-	if ch.replaced != nil {
-		ids = slices.DeleteFunc(ids, func(id string) bool { return id == ch.replaced.id })
-	}
-	if at, known := slices.BinarySearch(ids, ch.member.id); !known {
-		ids = slices.Insert(ids, at, ch.member.id)
-	}
-	g = assign.Group{Alike: ch.alike, Partitions: names.partitions}
-	for _, id := range ids {
-		said, owned := &ch.said, last
-		if id != ch.member.id {
-			said, owned = &c.members[id].memberSaid, c.target[id]
-		}
-		g.Members = append(g.Members, assign.Member{
-			ID: id, InstanceID: said.instanceID, Topics: names.of(said), Owned: owned,
-		})
-	}
-	return ids, g
-}
+// assignAgainAfter is when a target is made again that could not be written.
+const assignAgainAfter = time.Second
 
-func (c *consumerGroup) regexTopics(regex string) []string {
-	if r := c.regexes[regex]; r != nil && regex != "" {
-		return r.topics
+// mayAssign tells whether the last target was made, or refused, long enough ago.
+func (c *consumerGroup) mayAssign(now time.Time, interval time.Duration) bool {
+	ms := now.UnixMilli()
+	if c.unassignedMs != 0 && ms < c.unassignedMs+max(interval, assignAgainAfter).Milliseconds() {
+		return false
 	}
-	return nil
-}
-
-// topicIDs turns what members of a group read into the ids of the topics that exist. Members that say the same share one list.
-type topicIDs struct {
-	cluster Cluster
-	group   *consumerGroup
-	topics  map[kafka.TopicID]int32
-	lists   map[whatIsRead][]kafka.TopicID
-}
-
-// whatIsRead is names, joined, and a regular expression.
-type whatIsRead struct{ names, regex string }
-
-func newTopicIDs(c Cluster, g *consumerGroup) *topicIDs {
-	return &topicIDs{cluster: c, group: g, topics: map[kafka.TopicID]int32{}, lists: map[whatIsRead][]kafka.TopicID{}}
-}
-
-func (t *topicIDs) partitions(id kafka.TopicID) int32 { return t.topics[id] }
-
-func (t *topicIDs) of(said *memberSaid) []kafka.TopicID {
-	key := whatIsRead{strings.Join(said.topics, "\x00"), said.regex}
-	if list, known := t.lists[key]; known {
-		return list
-	}
-	var list []kafka.TopicID
-	for _, each := range [...][]string{said.topics, t.group.regexTopics(said.regex)} {
-		for _, name := range each {
-			if topic, exists := t.cluster.Topic(name); exists {
-				t.topics[topic.ID] = topic.Partitions
-				list = append(list, topic.ID)
-			}
-		}
-	}
-	slices.SortFunc(list, assign.CompareIDs)
-	list = slices.Compact(list)
-	t.lists[key] = list
-	return list
+	return c.targetMs == 0 || interval <= 0 || ms >= c.targetMs+interval.Milliseconds()
 }

@@ -16,6 +16,7 @@ const (
 	Upgraded      // a classic group with members becomes a consumer group
 	Downgraded    // a consumer group in which only members of the classic protocol are left becomes a classic one
 	RegexRefused  // the topics that regular expressions match could not be written
+	TargetRefused // an assignment could not be written
 	MemberSilent  // it did not join again, or ask for its assignment, in time
 )
 

@@ -96,6 +96,8 @@ type Machine struct {
 	hashes      map[string]uint64 // of topics, by name: see topicHash
 
 	events []Event // that nobody has taken yet
+
+	inPlaceMax int // a constant, but to tests
 }
 
 // New returns a machine that has read nothing. Apply the log's records, call Learn, then Loaded. The bytes that random fills make
@@ -103,7 +105,7 @@ type Machine struct {
 func New(cfg Config, random func([]byte)) *Machine {
 	return &Machine{
 		cfg: cfg, random: random, groups: map[string]*group{}, open: map[kafka.ProducerID]map[openKey]stored{},
-		cluster: noCluster{}, learned: 1, hashes: map[string]uint64{},
+		cluster: noCluster{}, learned: 1, hashes: map[string]uint64{}, inPlaceMax: inPlaceMax,
 	}
 }
 

@@ -58,6 +58,12 @@ func (h *held) add(id kafka.TopicID, partition, epoch int32) {
 
 // union is what either has; what both have, with the epoch of the second.
 func (h held) union(o held) held {
+	switch {
+	case len(h) == 0:
+		return o
+	case len(o) == 0:
+		return h
+	}
 	all := map[kafka.TopicID]map[int32]int32{}
 	for _, each := range [...]held{h, o} {
 		for _, t := range each {

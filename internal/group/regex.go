@@ -120,6 +120,7 @@ func (ch *change) resolve(required bool) {
 		return
 	}
 	cluster, regexes, ms := ch.m.cluster, slices.Sorted(maps.Keys(subscribed)), ch.now.UnixMilli()
+	ch.resolving = true
 	ch.aside = append(ch.aside, Aside{Group: ch.id, Work: func(goOn func() bool) any { return resolveAll(cluster, regexes, ms, goOn) }})
 }
 
@@ -167,11 +168,20 @@ func resolveAll(cluster Cluster, regexes []string, ms int64, goOn func() bool) m
 // Finish takes what came of the work aside of a group.
 func (m *Machine) Finish(now time.Time, groupID string, result any) Effects {
 	g := m.groups[groupID]
-	resolved, ok := result.(map[string]*resolvedRegex)
-	if g == nil || g.consumer == nil || !ok {
+	if g == nil || g.consumer == nil {
 		return Effects{}
 	}
-	c := g.consumer
+	switch result := result.(type) {
+	case assigned:
+		return m.finishAssignment(now, g, &result)
+	case map[string]*resolvedRegex:
+		return m.finishRegexes(now, g, result)
+	}
+	return Effects{}
+}
+
+func (m *Machine) finishRegexes(now time.Time, g *group, resolved map[string]*resolvedRegex) Effects {
+	c, groupID := g.consumer, g.id
 	c.resolving = false
 	reads := make(map[string]readers, len(c.reads))
 	for topic, r := range c.reads {
