@@ -27,7 +27,7 @@ func (n *Node) stopForwarding() {
 	}
 }
 
-// forwarded are its numbers.
+// forwarded are the numbers of what is sent on, nil where nothing is.
 func (n *Node) forwarded() *otlp.Metrics {
 	if n.forwarder == nil {
 		return nil

@@ -74,7 +74,10 @@ func (l *httpListener) limit(c net.Conn, state http.ConnState) {
 // serving tells the listener that the node serves.
 func (l *httpListener) serving(n *Node) {
 	if l != nil {
-		l.has.Serves(&telemetry.Sources{NodeID: n.config.NodeID(), Image: n.quorum.Image, Server: n.server, Replicas: n.replicas, Coord: n.coord, FetchSessions: n.fetches.Sessions, Throttled: n.quotas.Throttled(), Clients: n.clientMetrics.Observe, Forwarded: n.forwarded()})
+		l.has.Serves(&telemetry.Sources{
+			NodeID: n.config.NodeID(), Image: n.quorum.Image, Server: n.server, Replicas: n.replicas, Coord: n.coord,
+			FetchSessions: n.fetches.Sessions, Throttled: n.quotas.Throttled(), Clients: n.clientMetrics.Observe, Forwarded: n.forwarded(),
+		})
 	}
 }
 

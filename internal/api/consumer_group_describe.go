@@ -10,7 +10,7 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
-// consumerGroupDescribe describes groups of the consumer protocol; others are not found.
+// consumerGroupDescribe describes groups of the consumer protocol (key 69); others are not found.
 func (a *API) consumerGroupDescribe(c call) {
 	req := kmsg.NewPtrConsumerGroupDescribeRequest()
 	if !c.decode(req) {

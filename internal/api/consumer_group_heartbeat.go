@@ -12,7 +12,7 @@ import (
 	"github.com/raftsman/raftsman/internal/meta"
 )
 
-// consumerGroupHeartbeat is how members of the consumer protocol (KIP-848) join, live and leave.
+// consumerGroupHeartbeat is how members of the consumer protocol (KIP-848) join, live and leave (key 68).
 func (a *API) consumerGroupHeartbeat(c call) {
 	req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	if !c.decode(req) {

@@ -46,8 +46,8 @@ type PartMetrics struct {
 // Parts are where the time of the API's requests went; nil when there were none.
 func (k *KeyMetrics) Parts() *PartMetrics { return k.parts.Load() }
 
-// observe counts a request whose answer was written, which took to the last of the moments. They are made when the first is counted: most
-// APIs have none.
+// observe counts a request whose answer was written when end had passed since it was read. The histograms of the parts are made when the
+// first is counted: most APIs have none.
 func (k *KeyMetrics) observe(at *moments, end time.Duration) {
 	k.Micros.Observe(end.Microseconds())
 	parts := k.parts.Load()
@@ -63,7 +63,7 @@ func (k *KeyMetrics) observe(at *moments, end time.Duration) {
 	parts.SendMicros.Observe((end - at.writing).Microseconds())
 }
 
-// moments are what a request has come to, since it was read.
+// moments are when a request has come to what, since its frame had arrived.
 type moments struct {
 	begun    time.Duration // it is handled
 	handled  time.Duration // the handler has returned

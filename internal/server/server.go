@@ -82,9 +82,9 @@ type Config struct {
 	// it is accepted. nil: none waits.
 	Pace func(listener string) (wait time.Duration)
 	// Admit is asked about each connection that is accepted. One that it does not admit is not served, and closed after that time.
-	// nil: all are admitted.
+	// nil: all are admitted. It must not block, nor call the server: a lock is held.
 	Admit func(peer netip.Addr) (refusedFor time.Duration)
-	// Gone is told of each connection that was accepted when it has ended, by its number. nil: nobody is.
+	// Gone is told of each connection that was accepted when it has ended, by its number, on the connection's goroutine. nil: nobody is.
 	Gone func(conn uint64)
 
 	Log *slog.Logger

@@ -108,9 +108,9 @@ func (g *groups) take(from *Sources, name string, stored *group.FetchReply) {
 			if !known {
 				start, high = kafka.NoOffset, kafka.NoOffset
 			}
-			from := len(g.text)
+			begin := len(g.text)
 			g.text = appendLabels(g.text, perGroup, name, t.Topic, digits(p.Partition))
-			g.commits = append(g.commits, commit{name, t.Topic, p.Partition, p.Offset, start, high, g.text[from:], -1})
+			g.commits = append(g.commits, commit{name, t.Topic, p.Partition, p.Offset, start, high, g.text[begin:], -1})
 		}
 	}
 }
