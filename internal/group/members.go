@@ -328,10 +328,16 @@ func (g *group) subscribe() {
 		return
 	}
 	topics := map[string]bool{}
+	var last []byte
 	for _, m := range g.members {
-		if !readSubscription(m.metadata(g.protocol), topics) {
+		list, ok := subscribedTopics(m.metadata(g.protocol))
+		if !ok {
 			return
 		}
+		if !bytes.Equal(list, last) { // nearly always it is
+			addTopics(list, topics)
+		}
+		last = list
 	}
 	g.subscribed = topics
 }
@@ -350,25 +356,35 @@ func (g *group) reads(topic string) bool {
 	return g.subscribed[topic]
 }
 
-// readSubscription adds the topics of a consumer's metadata: a version, then an array of topics, in all versions.
-func readSubscription(b []byte, into map[string]bool) bool {
+// subscribedTopics finds the topics in a consumer's metadata: a version, then an array of topics, in all versions. It returns their names,
+// with the length in front of each.
+func subscribedTopics(b []byte) (list []byte, ok bool) {
 	if len(b) < 6 {
-		return false
+		return nil, false
 	}
 	count := int32(binary.BigEndian.Uint32(b[2:]))
 	b = b[6:]
+	end := 0
 	for range count {
-		if len(b) < 2 {
-			return false
+		if len(b)-end < 2 {
+			return nil, false
 		}
-		n := int(int16(binary.BigEndian.Uint16(b)))
-		if n < 0 || n > len(b)-2 {
-			return false
+		n := int(int16(binary.BigEndian.Uint16(b[end:])))
+		if n < 0 || n > len(b)-end-2 {
+			return nil, false
 		}
-		into[string(b[2:2+n])] = true
-		b = b[2+n:]
+		end += 2 + n
 	}
-	return true
+	return b[:end], true
+}
+
+// addTopics adds what subscribedTopics has found.
+func addTopics(list []byte, to map[string]bool) {
+	for len(list) > 0 {
+		n := 2 + int(binary.BigEndian.Uint16(list))
+		to[string(list[2:n])] = true
+		list = list[n:]
+	}
 }
 
 // keepProtocols copies what a request said; of two protocols with one name, the first counts.

@@ -523,7 +523,9 @@ func (s *scenario) record(r Record) {
 
 // said prints metadata: a consumer's by its topics.
 func said(b []byte) string {
-	if topics := map[string]bool{}; len(b) > 1 && b[0] == 0 && readSubscription(b, topics) {
+	if list, ok := subscribedTopics(b); ok && b[0] == 0 {
+		topics := map[string]bool{}
+		addTopics(list, topics)
 		return fmt.Sprint(slices.Sorted(maps.Keys(topics)))
 	}
 	return string(bytes.ToValidUTF8(b, []byte("?")))
