@@ -528,23 +528,26 @@ func (c *call) format() error {
 	return nil
 }
 
+// randomID is a new id as the scripts make them up: a version 4 UUID, which does not begin with a dash: that would be an option to
+// the next command.
+func randomID() string {
+	for {
+		var id [16]byte
+		rand.Read(id[:]) // never fails
+		id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
+		if text := base64.RawURLEncoding.EncodeToString(id[:]); !strings.HasPrefix(text, "-") {
+			return text
+		}
+	}
+}
+
 func runStorage(_ context.Context, c *call) error {
 	switch c.verb {
 	case "":
 		return usagef("")
 	case "random-uuid":
-		// A version 4 UUID, which does not begin with a dash: that would be an option to the next command.
-		for {
-			var id [16]byte
-			if _, err := rand.Read(id[:]); err != nil {
-				return err
-			}
-			id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
-			if text := base64.RawURLEncoding.EncodeToString(id[:]); !strings.HasPrefix(text, "-") {
-				c.print("%s\n", text)
-				return nil
-			}
-		}
+		c.print("%s\n", randomID())
+		return nil
 	case "format":
 		return c.format()
 	}

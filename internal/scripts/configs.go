@@ -495,26 +495,51 @@ func clientMetricsScript() *script {
 	}
 }
 
+// checkClientMetrics sees to it that the options go together.
+func (c *call) checkClientMetrics() error {
+	alters, named := c.opts.has("alter"), c.opts.has("name")
+	for _, action := range c.script.actions {
+		if !c.opts.has(action) {
+			continue
+		}
+		for _, option := range []string{"generate-name", "name", "metrics", "interval", "match"} {
+			if c.opts.has(option) && action != "alter" && (option != "name" || action == "list") {
+				return usagef(`Option "[%s]" can't be used with option "[%s]"`, action, option)
+			}
+		}
+	}
+	switch {
+	case alters && named == c.opts.has("generate-name"):
+		return usagef("One of --name or --generate-name must be specified with --alter.")
+	case c.opts.has("delete") && !named:
+		return usagef("A client metrics resource name must be specified with --delete.")
+	}
+	return nil
+}
+
 func runClientMetrics(ctx context.Context, c *call) error {
-	name := c.opts.value("name")
-	if name == "" && (c.opts.has("alter") || c.opts.has("delete")) {
-		return usagef("A client metrics resource name must be specified with --name.")
+	if err := c.checkClientMetrics(); err != nil {
+		return err
 	}
 	if err := c.connect(ctx); err != nil {
 		return err
 	}
+	name := c.opts.value("name")
 	switch {
 	case c.opts.has("alter"):
-		values := map[string]string{}
+		if name == "" {
+			name = randomID()
+		}
+		set, unset := map[string]string{}, []string(nil)
 		for option, key := range map[string]string{"metrics": "metrics", "interval": "interval.ms", "match": "match"} {
-			if c.opts.has(option) {
-				values[key] = strings.Join(c.opts[option], ",")
+			switch text := strings.Join(c.opts[option], ","); {
+			case text != "":
+				set[key] = text
+			case c.opts.has(option):
+				unset = append(unset, key)
 			}
 		}
-		if len(values) == 0 {
-			return usagef("At least one of --metrics, --interval and --match must be specified with --alter.")
-		}
-		return c.alterMetrics(ctx, name, values, nil, "Altered client metrics config for %s.\n")
+		return c.alterMetrics(ctx, name, set, unset, "Altered client metrics config for %s.\n")
 	case c.opts.has("delete"):
 		set, err := c.metricsOf(ctx, name)
 		if err != nil {

@@ -169,7 +169,7 @@ var masks = []struct {
 }{
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "UUID"},
 	{regexp.MustCompile(`member-[A-Za-z0-9_-]{22}\b`), "member-ID"},
-	{regexp.MustCompile(`(^|[\s:])[A-Za-z0-9_-]{22}($|[\s:])`), "${1}ID${2}"},
+	{regexp.MustCompile(`(^|[\s:])[A-Za-z0-9_-]{22}($|[\s:.])`), "${1}ID${2}"},
 	{regexp.MustCompile(`127\.0\.0\.1(:| +)\d{4,5}\b`), "ADDRESS"},
 	{regexp.MustCompile(`CreateTime:\d{13}`), "CreateTime:MS"},
 	{regexp.MustCompile(`(__consumer_offsets:\d+:)\d+`), "${1}N"},
