@@ -49,7 +49,7 @@ func TestTopicDescribeShowsConditions(t *testing.T) {
 	}))
 }
 
-// A topic that is compacted, and then damaged: what the broker knows of it comes out of `topic describe`.
+// A topic that is compacted, and then damaged: what the broker knows of it comes out of `topic describe`, and of `cluster health`.
 func TestTopicDescribeShowsWhatTheBrokerKnows(t *testing.T) {
 	dir := t.TempDir()
 	start := func(enable string) (*brokertest.Broker, string) {
@@ -120,5 +120,9 @@ func TestTopicDescribeShowsWhatTheBrokerKnows(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
+	}
+	health := healthOf(t, bootstrap)
+	if what, want := health.problem(damagedPartition), "broker 1: accounts partition 0 is damaged in "+is.Damage.File+": "+is.Damage.Remedy; what != want {
+		t.Errorf("health tells %q, want %q", what, want)
 	}
 }
