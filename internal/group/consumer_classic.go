@@ -246,10 +246,10 @@ func (m *Machine) leaveConsumers(now time.Time, ticket Ticket, g *group, c *Leav
 	if len(gone) == 0 {
 		return reply(ticket, answer)
 	}
-	return m.fence(g, gone, MemberLeft, func(_ time.Time, refused kafka.Error) Effects {
+	return m.fence(now, g, gone, MemberLeft, func(_ time.Time, refused kafka.Error) Effects {
 		if refused != kafka.None {
 			return reply(ticket, c.Fail(refused))
 		}
 		return reply(ticket, answer)
-	}, now)
+	})
 }

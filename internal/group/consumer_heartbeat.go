@@ -214,9 +214,7 @@ func (ch *change) checkEpoch(beat *ConsumerHeartbeat) *kafka.Refusal {
 	switch {
 	case beat.Epoch == 0 || beat.Epoch == m.epoch:
 		return nil
-	case beat.Epoch > m.epoch:
-		return kafka.Refuse(kafka.FencedMemberEpoch, "the member says epoch %d and is at %d: it has to give up all partitions and join again", beat.Epoch, m.epoch)
-	case beat.Epoch == m.previous && beat.HasKnown && within(beat.Has, m.assigned):
+	case beat.Epoch < m.epoch && beat.Epoch == m.previous && beat.HasKnown && within(beat.Has, m.assigned):
 		return nil
 	}
 	return kafka.Refuse(kafka.FencedMemberEpoch, "the member says epoch %d and is at %d: it has to give up all partitions and join again", beat.Epoch, m.epoch)

@@ -31,7 +31,7 @@ func (m *Machine) consumerLeave(now time.Time, ticket Ticket, g *group, groupID 
 		place.epoch, place.revoking, place.assigned = leftForNow, nil, place.assigned.at(0)
 		return Effects{Records: []Record{place.record(groupID, member.id)}, settle: answered}
 	}
-	return m.fence(g, []*consumerMember{member}, MemberLeft, answered, now)
+	return m.fence(now, g, []*consumerMember{member}, MemberLeft, answered)
 }
 
 // leaving finds the member that wants to leave, or is to.
@@ -53,7 +53,7 @@ func (c *consumerGroup) leaving(groupID, id string, instanceID *string) (*consum
 }
 
 // fence takes members out of the group. What they had is assigned to others when one of these is heard of next.
-func (m *Machine) fence(g *group, members []*consumerMember, kind EventKind, settle func(time.Time, kafka.Error) Effects, now time.Time) Effects {
+func (m *Machine) fence(now time.Time, g *group, members []*consumerMember, kind EventKind, settle func(time.Time, kafka.Error) Effects) Effects {
 	if e, ok := m.downgrade(now, g, members, kind, settle); ok {
 		return e
 	}

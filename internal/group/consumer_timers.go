@@ -58,10 +58,10 @@ func (m *Machine) consumerOver(now time.Time, t *timer, e *Effects) {
 			return
 		}
 	}
-	*e = m.fence(g, []*consumerMember{member}, kind, func(again time.Time, refused kafka.Error) Effects {
+	*e = m.fence(now, g, []*consumerMember{member}, kind, func(again time.Time, refused kafka.Error) Effects {
 		if refused != kafka.None { // tried again: nobody else will
 			m.timers.start(t, again.Add(m.cluster.Consumers(g.id).HeartbeatInterval))
 		}
 		return Effects{}
-	}, now)
+	})
 }
