@@ -56,6 +56,12 @@ type report struct {
 	Assigned  []int   `json:"assigned"`
 }
 
+// with is the library with another environment.
+func (l library) with(env ...string) library {
+	l.command = slices.Concat([]string{"env"}, env, l.command)
+	return l
+}
+
 func (l library) run(t testing.TB, bootstrap string, args ...string) []report {
 	t.Helper()
 	return reports(t, l.output(t, bootstrap, args...))

@@ -12,14 +12,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
+// eitherProtocol are the clients that speak KIP-848 when they are told to.
+func eitherProtocol(t testing.TB) []library {
+	t.Helper()
+	return slices.DeleteFunc(libraries(t), func(l library) bool {
+		return !slices.Contains([]string{"java", "confluent-kafka", "franz-go"}, l.name)
+	})
+}
+
+// toldConsumer tells a client to speak KIP-848.
+const toldConsumer = "GROUP_PROTOCOL=consumer"
+
 // consumerProtocol are the clients that speak KIP-848, told to do so.
 func consumerProtocol(t testing.TB) []library {
 	t.Helper()
-	libraries := slices.DeleteFunc(libraries(t), func(l library) bool {
-		return !slices.Contains([]string{"java", "confluent-kafka", "franz-go"}, l.name)
-	})
-	for i := range libraries {
-		libraries[i].command = append([]string{"env", "GROUP_PROTOCOL=consumer"}, libraries[i].command...)
+	libraries := eitherProtocol(t)
+	for i, l := range libraries {
+		libraries[i] = l.with(toldConsumer)
 	}
 	return libraries
 }
@@ -129,9 +138,8 @@ func readBy(members []*member) (n int) {
 // records that come all the while; the group has the type of the last that are left.
 func TestConsumerProtocolMigration(t *testing.T) {
 	broker := startBroker(t, t.TempDir(), quickConsumers...)
-	for _, lib := range consumerProtocol(t) {
-		classic := lib
-		classic.command = lib.command[2:]
+	for _, classic := range eitherProtocol(t) {
+		lib := classic.with(toldConsumer)
 		t.Run(lib.name, func(t *testing.T) {
 			t.Parallel()
 			topic := "migrated-" + lib.name

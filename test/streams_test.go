@@ -194,13 +194,8 @@ func checkStreamsTopics(t *testing.T, adm *kadm.Client) {
 		"words-counts-store-changelog": "compact", "words-minutes-store-changelog": "compact,delete", "words-counts-store-repartition": "delete",
 	} {
 		configs := must(adm.DescribeTopicConfigs(t.Context(), topic))(t)
-		for _, c := range configs[0].Configs {
-			if c.Key == "cleanup.policy" && c.MaybeValue() != policy {
-				t.Errorf("%s has cleanup.policy %s, want %s", topic, c.MaybeValue(), policy)
-			}
-		}
-		if configs[0].Err != nil {
-			t.Errorf("%s: %v", topic, configs[0].Err)
+		if got := configOf(configs[0], "cleanup.policy"); configs[0].Err != nil || got != policy {
+			t.Errorf("%s has cleanup.policy %s (%v), want %s", topic, got, configs[0].Err, policy)
 		}
 	}
 	eventually(t, atLast, "what was repartitioned is purged", func() error {

@@ -8,12 +8,6 @@ import (
 	"testing"
 )
 
-// with is the library with another environment.
-func (l library) with(env ...string) library {
-	l.command = slices.Concat([]string{"env"}, env, l.command)
-	return l
-}
-
 // owning waits until the members own so many partitions, in any order.
 func owning(t testing.TB, members []*member, want ...int) {
 	t.Helper()
