@@ -117,6 +117,9 @@ with, and what Kafka needs said beside it. Stop the broker before Kafka starts.`
 		Example: "  raftsman config export --data raftsman-data > kafka.properties",
 		Args:    wants(0, 1),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if a.json() {
+				return usagef("config export prints a server.properties: leave out -o json")
+			}
 			return a.exportConfig(args, flags)
 		},
 	}

@@ -25,7 +25,7 @@ func TestWrongCommandLinesExitWithTwo(t *testing.T) {
 		"group describe", "group reset g", "group reset g --to-earliest --to-latest", "group reset g --to-offset -1", "group reset g --to-latest -t a:x",
 		"group reset g --to-datetime never", "group delete g",
 		"config show topic", "config show user u", "config show broker x", "config set topic t nonsense", "config unset topic t",
-		"config check", "config check a b", "config export a b", "serve a b", "log verify", "log stats", "log dump",
+		"config check", "config check a b", "config export a b", "config export -o json", "serve a b", "log verify", "log stats", "log dump",
 		"cluster describe extra", "cluster health extra", "quota set x=1", "quota set --user u x", "quota set --user u x=-1", "quota unset --ip 1.2.3.4 --user u x",
 		"quota set --default group x=1", "context use", "context set a.b -b x:1", "context set a", "config append topic t x", "config set brokers", "config show topic",
 		"group delete-offsets g", "group list --type x", "group reset g --from-file /nowhere/at/all", "topic list --command-config /nowhere/at/all", "version extra",
