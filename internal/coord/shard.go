@@ -55,7 +55,7 @@ const (
 // shard is one partition of __consumer_offsets: the machine, what it has appended, and who waits.
 //
 // Events are processed one after the other by whoever posts to an idle shard: that goroutine is the shard's executor until
-// the inbox is empty. A request whose group nobody else uses is so decided, appended and applied without a hand-over. While
+// the inbox is empty, or until it passes the work on by [wakes]. A request whose group nobody else uses is so decided, appended and applied without a hand-over. While
 // it works, others only leave their events in the inbox, and the offset commits among them go to the log as one batch.
 type shard struct {
 	c      *Coordinator
@@ -64,7 +64,7 @@ type shard struct {
 	failed atomic.Bool   // to be loaded again
 	ended  chan struct{} // closed when all that waited is answered
 
-	mu      sync.Mutex // guards inbox, busy and over; held for memory only
+	mu      sync.Mutex // guards inbox, busy, over and outcome; held for memory only
 	inbox   []event
 	busy    bool // somebody is the executor
 	over    bool // closed: takes no more events

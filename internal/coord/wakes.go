@@ -6,9 +6,8 @@ import (
 )
 
 // wakes are the shards that have something to do and nobody yet who does it: mostly those whose batches a flush has committed, and those
-// with offset commits to write. One
-// goroutine goes through all that one flush leaves. While it is busy with a shard another stands by, which the scheduler lets have the
-// next if that takes long: no shard waits for a slow one.
+// with offset commits to write. One goroutine goes through all that one flush leaves. While it is busy with a shard another stands by,
+// which the scheduler lets have the next if that takes long: no shard waits for a slow one.
 type wakes struct {
 	start func(func()) bool // on a goroutine of the Coordinator; false when that is closing
 

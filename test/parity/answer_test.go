@@ -61,8 +61,8 @@ type extraction struct {
 // subjects are the fields that say what a row is about.
 var subjects = []string{"ResourceType", "ResourceName", "Group", "Topic", "TopicID", "Partition", "Key", "MemberID", "NodeID", "Name", "User", "ApiKey"}
 
-// ordered are the rows whose order means something: the pages of DescribeTopicPartitions. All others are told apart by what they are about, and a topic that is named in two rows is the same as in one, as
-// every client has it.
+// ordered are the rows whose order means something: the pages of DescribeTopicPartitions. All others are told apart by what they are
+// about, and a topic that is named in two rows is the same as in one, as every client has it.
 var ordered = []reflect.Type{
 	reflect.TypeFor[kmsg.DescribeTopicPartitionsResponseTopic](), reflect.TypeFor[kmsg.DescribeTopicPartitionsResponseTopicPartition](),
 }
