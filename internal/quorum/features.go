@@ -37,7 +37,7 @@ func (n *Node) raiseKRaftVersionLocked() error {
 	if err != nil {
 		return n.failLocked(fmt.Errorf("append to the metadata log: %w", err))
 	}
-	n.core.SetMembership(raised)
+	n.setMembershipLocked(raised)
 	n.appendedLocked(n.tip.Update().Image(appended.Last, epoch, nowMs), int64(len(batch)))
 	return nil
 }

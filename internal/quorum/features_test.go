@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -49,5 +50,24 @@ func TestKRaftVersionIsRaised(t *testing.T) {
 	}
 	if err := update(false, meta.FeatureUpdate{Name: meta.KRaftVersion, Level: 0, Type: meta.UnsafeDowngrade}); !errors.Is(err, kafka.InvalidUpdateVersion) {
 		t.Errorf("a downgrade: %v", err)
+	}
+}
+
+// Clients that connect are told of it: an append that is stuck in the disk, with the lock held, must not keep them out.
+func TestMembershipWaitsForNobody(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	h.must(h.format())
+	h.must(h.open())
+	h.node.mu.Lock()
+	defer h.node.mu.Unlock()
+	told := make(chan int, 1)
+	go func() { told <- len(h.node.Membership().Voters) }()
+	select {
+	case voters := <-told:
+		if voters != 1 {
+			t.Errorf("%d voters, want 1", voters)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it waits for the lock")
 	}
 }

@@ -27,7 +27,8 @@ type Node struct {
 	folder string
 	log    *commitlog.Log
 
-	image atomic.Pointer[meta.Image]
+	image      atomic.Pointer[meta.Image]
+	membership atomic.Pointer[kraft.Membership] // as core has it
 
 	mu        sync.Mutex // guards what follows; held for memory and one write(2), never for Flush
 	core      *kraft.Core

@@ -178,6 +178,7 @@ func (n *Node) openCore(p *replay) error {
 		m.Voters = n.staticVoters()
 	}
 	n.core = kraft.New(n.o.NodeID, n.o.Dir.ID(), state, m, kraft.Log{End: n.log.EndOffset(), LatestEpoch: n.log.LatestEpoch()})
+	n.membership.Store(&m)
 	return nil
 }
 

@@ -68,7 +68,7 @@ func (n *Node) startLocked(ctx context.Context, reg meta.Registration) error {
 func (n *Node) beginEpoch() error {
 	controls := []control{leaderChange(n.o.NodeID, n.core.Membership())}
 	if updated, changed := n.core.UpdateVoter(n.o.controllerEndpoints()); changed {
-		n.core.SetMembership(updated)
+		n.setMembershipLocked(updated)
 		controls = append(controls, membershipControls(updated)...)
 	} else if n.log.EndOffset() == 0 {
 		controls = append(controls, membershipControls(updated)...)
@@ -165,11 +165,13 @@ func (n *Node) BrokerEpoch() kafka.BrokerEpoch {
 	return n.brokerEpoch
 }
 
-// Membership returns the voters of the quorum and its kraft.version.
-func (n *Node) Membership() kraft.Membership {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.core.Membership()
+// Membership returns the voters of the quorum and its kraft.version. One atomic load: each client that connects is told of it, also
+// while the disk does not answer.
+func (n *Node) Membership() kraft.Membership { return *n.membership.Load() }
+
+func (n *Node) setMembershipLocked(m kraft.Membership) {
+	n.core.SetMembership(m)
+	n.membership.Store(&m)
 }
 
 // Close writes nothing but the log's own end: commands are refused from now on, and the metadata log is closed. The caller
