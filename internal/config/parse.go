@@ -203,9 +203,22 @@ func unknownKey(s setting, strict bool) (*Warning, error) {
 	return &Warning{Name: s.name, Origin: s.origin, Message: message}, nil
 }
 
+// listenerPrefix begins the names of settings of one listener: listener.name.NAME.KEY.
+const listenerPrefix = "listener.name."
+
+// ofListener returns what follows the listener in the name of a setting of one.
+func ofListener(name string) (base string, ok bool) {
+	rest, ok := strings.CutPrefix(name, listenerPrefix)
+	if !ok {
+		return "", false
+	}
+	_, base, ok = strings.Cut(rest, ".")
+	return base, ok
+}
+
 // listenerKey returns the key that listener.name.NAME.KEY sets for one listener. KEY may begin with a SASL mechanism.
 func listenerKey(name string) (*Key, bool) {
-	rest, ok := strings.CutPrefix(name, "listener.name.")
+	rest, ok := strings.CutPrefix(name, listenerPrefix)
 	if !ok {
 		return nil, false
 	}
@@ -223,7 +236,7 @@ func listenerKey(name string) (*Key, bool) {
 
 // hasPluginPrefix tells whether a key belongs to a plug-in or to a provider of secrets, which Kafka hands its keys unseen.
 func hasPluginPrefix(name string) bool {
-	for _, prefix := range []string{"config.providers.", "rsm.config.", "rlmm.config.", "listener.name."} {
+	for _, prefix := range []string{"config.providers.", "rsm.config.", "rlmm.config.", listenerPrefix} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}

@@ -20,7 +20,7 @@ func (b *Broker) checkBrokerChange(c Change) error {
 		}
 	}
 	before, after := b.With(c.Before), b.With(c.After)
-	if err := checkThreads(before, after); err != nil {
+	if err := checkThreads(before, after, c.Changed); err != nil {
 		return err
 	}
 	faults := after.checkTogether()
@@ -36,6 +36,9 @@ func (b *Broker) checkBrokerChange(c Change) error {
 
 // checkBrokerKey judges one dynamic setting by itself.
 func checkBrokerKey(name, text string, forAll bool) error {
+	if base, ok := ofListener(name); ok && forAll && !slices.Contains(clusterWideOfListener, base) {
+		return kafka.Refuse(kafka.InvalidRequest, "%s can only be set for one broker at a time, as a listener belongs to one", name)
+	}
 	k, ok := lookupBroker(name)
 	if !ok {
 		return nil // as Kafka, which keeps what it does not know for plug-ins
@@ -67,6 +70,9 @@ func checkBrokerKey(name, text string, forAll bool) error {
 	return nil
 }
 
+// clusterWideOfListener are the keys of a listener that can be set for all brokers at once.
+var clusterWideOfListener = []string{"max.connections", "max.connection.creation.rate", "num.network.threads"}
+
 func twice(items []string) bool {
 	return len(slices.Compact(slices.Sorted(slices.Values(items)))) < len(items)
 }
@@ -79,12 +85,27 @@ var threadCounts = []string{
 	"remote.log.reader.threads",
 }
 
-func checkThreads(before, after *Broker) error {
+func checkThreads(before, after *Broker, changed []string) error {
 	for _, name := range threadCounts {
-		was, is := before.resolved[name].i, after.resolved[name].i
-		if least := max(1, was/2); is != was && (is > 2*was || is < least) {
-			return kafka.Refuse(kafka.InvalidRequest, "%s is %d now: it can be changed to from %d to %d at once", name, was, least, 2*was)
+		if err := checkThreadCount(name, before.Int(name), after.Int(name)); err != nil {
+			return err
 		}
+	}
+	const ofNetwork = "num.network.threads"
+	for _, name := range changed {
+		if base, ok := ofListener(name); ok && base == ofNetwork {
+			listener := strings.TrimSuffix(strings.TrimPrefix(name, listenerPrefix), "."+base)
+			if err := checkThreadCount(name, before.ListenerInt(listener, base), after.ListenerInt(listener, base)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkThreadCount(name string, was, is int) error {
+	if least := max(1, was/2); is != was && (is > 2*was || is < least) {
+		return kafka.Refuse(kafka.InvalidRequest, "%s is %d now: it can be changed to from %d to %d at once", name, was, least, 2*was)
 	}
 	return nil
 }
