@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 func TestScriptsAreLinkedAndDoWhatTheyAreCalled(t *testing.T) {
@@ -63,7 +67,7 @@ func TestScriptsRunByName(t *testing.T) {
 		"scripts run kafka-acls.sh --list":                           {exitUsage, "there is no script kafka-acls.sh here"},
 		"scripts run":                                                {exitUsage, "something is missing"},
 		"scripts run kafka-topics --zookeeper z --list":              {1, "zookeeper is not a recognized option"},
-		"scripts run kafka-topics --bootstrap-controller c:1 --list": {1, "--bootstrap-controller is not served by this script: use `raftsman -b HOST:PORT"},
+		"scripts run kafka-topics --bootstrap-controller c:1 --list": {1, "--bootstrap-controller is not served by this script: use --bootstrap-server with the address of a broker"},
 		"scripts run kafka-server-start -daemon a.properties":        {1, "-daemon is not served"},
 		"scripts run kafka-server-start":                             {1, "usage: kafka-server-start server.properties"},
 		"scripts run kafka-server-start /nowhere/at/all":             {1, "/nowhere/at/all"},
@@ -79,9 +83,10 @@ func TestScriptsRunByName(t *testing.T) {
 func TestDirectoriesAreFormattedAsByKafkasScript(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "server.properties")
+	port := raw.FreePort(t)
 	data, second := filepath.Join(dir, "data"), filepath.Join(dir, "second")
-	writeFile(t, file, "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:26401\n"+
-		"listeners=PLAINTEXT://127.0.0.1:26400,CONTROLLER://127.0.0.1:26401\nlog.dirs="+data+","+second+"\n")
+	writeFile(t, file, fmt.Sprintf("process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\ncontroller.quorum.bootstrap.servers=127.0.0.1:%d\n"+
+		"listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d\nlog.dirs=%s,%s\n", port+1, port, port+1, data, second))
 	const id = "MkU3OEVBNTcwNTJENDM2Qk"
 	for _, step := range []struct {
 		line, out, err string
@@ -102,5 +107,28 @@ func TestDirectoriesAreFormattedAsByKafkasScript(t *testing.T) {
 		if text, err := os.ReadFile(filepath.Join(path, "meta.properties")); err != nil || !strings.Contains(string(text), "cluster.id="+id) {
 			t.Errorf("%s: %v, %s", path, err, text)
 		}
+	}
+	started := newSession()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan int, 1)
+	go func() {
+		code, _ := asScript(ctx, started.app, "kafka-server-start.sh", []string{file})
+		ended <- code
+	}()
+	bootstrap := fmt.Sprintf("127.0.0.1:%d", port)
+	var told string
+	eventually(t, "the broker to serve", func() bool {
+		s := newLiveSession(bootstrap)
+		served := s.run("cluster", "describe", "-o", "json") == exitOK
+		told = s.out.String()
+		return served
+	})
+	if !strings.Contains(told, `"clusterId": "`+id+`"`) {
+		t.Errorf("the broker that was started is of another cluster than %s: %s", id, told)
+	}
+	stop()
+	if code := <-ended; code != exitOK {
+		t.Errorf("the broker ends with %d and says %s", code, started.err.String())
 	}
 }

@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/raftsman/raftsman/internal/config"
 )
 
 func configsScript() *script {
@@ -23,7 +18,7 @@ func configsScript() *script {
 		options: common(slices.Concat(
 			flags("alter", "describe", "all", "entity-default", "user-defaults", "client-defaults", "broker-defaults", "ip-defaults"),
 			values("entity-type", "entity-name", "topic", "client", "user", "broker", "ip", "client-metrics", "group", "add-config", "add-config-file", "delete-config"),
-			refuses("the configuration of the broker's log", value, "broker-logger"),
+			refuses("`raftsman serve --log-level` where the broker is started", value, "broker-logger"),
 		)...),
 		run: runConfigs,
 	}
@@ -109,7 +104,7 @@ func runConfigs(ctx context.Context, c *call) error {
 	switch found[0].kind {
 	case "users", "clients", "ips":
 	case "broker-loggers":
-		return errors.New("--entity-type broker-loggers is not served by this script: levels of the log are set where the broker is started")
+		return errors.New("--entity-type broker-loggers is not served by this script: use `raftsman serve --log-level` where the broker is started")
 	default:
 		if len(found) > 1 {
 			return usagef("Only users and clients go together; it is one of %s", strings.Join(entityKinds, ", "))
@@ -213,12 +208,7 @@ func (c *call) namesOf(ctx context.Context, kind string) ([]string, error) {
 }
 
 func (c *call) describeConfig(ctx context.Context, kind, name string) error {
-	req := kmsg.NewPtrDescribeConfigsRequest()
-	req.IncludeSynonyms = true
-	r := kmsg.NewDescribeConfigsRequestResource()
-	r.ResourceType, r.ResourceName = resourceTypes[kind], name
-	req.Resources = append(req.Resources, r)
-	resp, err := req.RequestWith(ctx, c.cl)
+	settings, err := c.settingsOf(ctx, kind, name)
 	if err != nil {
 		return err
 	}
@@ -237,23 +227,39 @@ func (c *call) describeConfig(ctx context.Context, kind, name string) error {
 	default:
 		c.print("%s configs for %s %s are:\n", all, singular(kind), name)
 	}
-	for _, r := range resp.Resources {
-		if err := said(r.ErrorCode, r.ErrorMessage); err != nil {
-			return err
+	for _, entry := range settings {
+		if entry.Source != dynamic && !c.opts.has("all") {
+			continue
 		}
-		slices.SortFunc(r.Configs, func(x, y kmsg.DescribeConfigsResponseResourceConfig) int { return strings.Compare(x.Name, y.Name) })
-		for _, entry := range r.Configs {
-			if entry.Source != dynamic && !c.opts.has("all") {
-				continue
-			}
-			var synonyms []string
-			for _, s := range entry.ConfigSynonyms {
-				synonyms = append(synonyms, fmt.Sprintf("%s:%s=%s", sourceText(s.Source), s.Name, orNull(s.Value)))
-			}
-			c.print("  %s=%s sensitive=%t synonyms={%s}\n", entry.Name, orNull(entry.Value), entry.IsSensitive, strings.Join(synonyms, ", "))
+		var synonyms []string
+		for _, s := range entry.ConfigSynonyms {
+			synonyms = append(synonyms, fmt.Sprintf("%s:%s=%s", sourceText(s.Source), s.Name, orNull(s.Value)))
 		}
+		c.print("  %s=%s sensitive=%t synonyms={%s}\n", entry.Name, orNull(entry.Value), entry.IsSensitive, strings.Join(synonyms, ", "))
 	}
 	return nil
+}
+
+// settingsOf asks for the settings of one resource, and returns them by their names, in order.
+func (c *call) settingsOf(ctx context.Context, kind, name string) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	req.IncludeSynonyms = true
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = resourceTypes[kind], name
+	req.Resources = append(req.Resources, r)
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil {
+		return nil, err
+	}
+	var settings []kmsg.DescribeConfigsResponseResourceConfig
+	for _, r := range resp.Resources {
+		if err := said(r.ErrorCode, r.ErrorMessage); err != nil {
+			return nil, err
+		}
+		settings = append(settings, r.Configs...)
+	}
+	slices.SortFunc(settings, func(x, y kmsg.DescribeConfigsResponseResourceConfig) int { return strings.Compare(x.Name, y.Name) })
+	return settings, nil
 }
 
 func orNull(text *string) string {
@@ -278,17 +284,11 @@ func sourceText(source kmsg.ConfigSource) string {
 func (c *call) added() (map[string]string, error) {
 	values := map[string]string{}
 	if file := c.opts.value("add-config-file"); file != "" {
-		text, err := readFile(file)
+		properties, err := readProperties(file)
 		if err != nil {
 			return nil, err
 		}
-		properties, err := config.ParseProperties(text)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		for _, p := range properties {
-			values[p.Name] = p.Value
-		}
+		maps.Copy(values, properties)
 	}
 	for _, text := range c.opts["add-config"] {
 		for _, pair := range splitOutside(text) {
@@ -336,275 +336,21 @@ func (c *call) alterConfigs(ctx context.Context, e entity) error {
 	if err != nil {
 		return err
 	}
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = resourceTypes[e.kind], deref(e.name)
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		entry := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		value := values[key]
-		entry.Name, entry.Op, entry.Value = key, kmsg.IncrementalAlterConfigOpSet, &value
-		r.Configs = append(r.Configs, entry)
-	}
-	for _, key := range c.deleted() {
-		entry := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		entry.Name, entry.Op = key, kmsg.IncrementalAlterConfigOpDelete
-		r.Configs = append(r.Configs, entry)
-	}
-	req.Resources = append(req.Resources, r)
-	resp, err := req.RequestWith(ctx, c.cl)
-	if err != nil {
+	if err := c.changeConfigs(ctx, e.kind, deref(e.name), values, c.deleted()); err != nil {
 		return err
-	}
-	for _, r := range resp.Resources {
-		if err := said(r.ErrorCode, r.ErrorMessage); err != nil {
-			return err
-		}
 	}
 	c.tellUpdated(e)
 	return nil
 }
 
-func (c *call) tellUpdated(e entity) {
-	if e.name == nil {
-		c.print("Completed updating default config for %s in the cluster.\n", e.kind)
-		return
-	}
-	c.print("Completed updating config for %s %s.\n", singular(e.kind), *e.name)
-}
-
-// quotaTypes are the types of the protocol; others have no quotas.
-var quotaTypes = map[string]string{"users": "user", "clients": "client-id", "ips": "ip"}
-
-func (c *call) describeQuotas(ctx context.Context, found []entity) error {
-	var wanted []kadm.DescribeClientQuotaComponent
-	for _, e := range found {
-		match := kmsg.QuotasMatchTypeExact
-		switch {
-		case !e.named:
-			match = kmsg.QuotasMatchTypeAny
-		case e.name == nil:
-			match = kmsg.QuotasMatchTypeDefault
-		}
-		wanted = append(wanted, kadm.DescribeClientQuotaComponent{Type: quotaTypes[e.kind], MatchName: e.name, MatchType: match})
-	}
-	described, err := c.adm.DescribeClientQuotas(ctx, true, wanted)
-	if err != nil {
-		return err
-	}
-	var lines []string
-	for _, d := range described {
-		var whose, quotas []string
-		for _, kind := range []struct{ of, called string }{{"user", "user-principal"}, {"client-id", "client-id"}, {"ip", "ip"}} {
-			for _, part := range d.Entity {
-				switch {
-				case part.Type != kind.of:
-				case part.Name == nil:
-					whose = append(whose, "the default "+kind.called)
-				default:
-					whose = append(whose, fmt.Sprintf("%s '%s'", kind.called, *part.Name))
-				}
-			}
-		}
-		for _, v := range d.Values {
-			quotas = append(quotas, v.Key+"="+doubleText(v.Value))
-		}
-		slices.Sort(quotas)
-		lines = append(lines, fmt.Sprintf("Quota configs for %s are %s\n", strings.Join(whose, ", "), strings.Join(quotas, ", ")))
-	}
-	slices.Sort(lines)
-	for _, line := range lines {
-		c.print("%s", line)
-	}
-	return nil
-}
-
-// doubleText writes a number as Java's Double.toString does: always with a fraction, and with E from ten millions on.
-func doubleText(value float64) string {
-	if magnitude := max(value, -value); magnitude != 0 && (magnitude < 1e-3 || magnitude >= 1e7) {
-		mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(value, 'E', -1, 64), "E")
-		if !strings.Contains(mantissa, ".") {
-			mantissa += ".0"
-		}
-		n, _ := strconv.Atoi(exponent) // written by FormatFloat
-		return fmt.Sprintf("%sE%d", mantissa, n)
-	}
-	text := strconv.FormatFloat(value, 'f', -1, 64)
-	if !strings.Contains(text, ".") {
-		text += ".0"
-	}
-	return text
-}
-
-// quotaKeys are the quotas of each type.
-var quotaKeys = map[string][]string{
-	"users":   {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"},
-	"clients": {"producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"},
-	"ips":     {"connection_creation_rate"},
-}
-
-func (c *call) alterQuotas(ctx context.Context, found []entity) error {
-	values, err := c.added()
-	if err != nil {
-		return err
-	}
-	entry := kadm.AlterClientQuotaEntry{}
-	for _, e := range found {
-		entry.Entity = append(entry.Entity, kadm.ClientQuotaEntityComponent{Type: quotaTypes[e.kind], Name: e.name})
-	}
-	var unknown []string
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if strings.HasPrefix(key, "SCRAM-") {
-			return errors.New("passwords of users are not served by this script yet")
-		}
-		if !slices.Contains(quotaKeys[found[0].kind], key) {
-			unknown = append(unknown, key)
-			continue
-		}
-		n, err := strconv.ParseFloat(values[key], 64)
-		if err != nil {
-			return usagef("Cannot parse quota configuration value for %s: %s", key, values[key])
-		}
-		entry.Ops = append(entry.Ops, kadm.AlterClientQuotaOp{Key: key, Value: n})
-	}
-	if len(unknown) > 0 {
-		return usagef("Only quota configs can be added for '%s' using --bootstrap-server. Unexpected config names: %s", found[0].kind, strings.Join(unknown, ","))
-	}
-	for _, key := range c.deleted() {
-		entry.Ops = append(entry.Ops, kadm.AlterClientQuotaOp{Key: key, Remove: true})
-	}
-	results, err := c.adm.AlterClientQuotas(ctx, []kadm.AlterClientQuotaEntry{entry})
-	if err != nil {
-		return err
-	}
-	for _, r := range results {
-		if r.Err != nil {
-			return &saidError{r.Err, r.ErrMessage}
-		}
-	}
-	c.tellUpdated(found[0])
-	return nil
-}
-
-func clientMetricsScript() *script {
-	return &script{
-		instead:    "raftsman config show client-metrics",
-		actions:    []string{"alter", "delete", "describe", "list"},
-		lastAction: " or %s.",
-		options:    common(slices.Concat(flags("alter", "delete", "describe", "list", "generate-name"), values("name", "metrics", "interval", "match"))...),
-		run:        runClientMetrics,
-	}
-}
-
-// checkClientMetrics sees to it that the options go together.
-func (c *call) checkClientMetrics() error {
-	alters, named := c.opts.has("alter"), c.opts.has("name")
-	for _, action := range c.script.actions {
-		if !c.opts.has(action) {
-			continue
-		}
-		for _, option := range []string{"generate-name", "name", "metrics", "interval", "match"} {
-			if c.opts.has(option) && action != "alter" && (option != "name" || action == "list") {
-				return usagef(`Option "[%s]" can't be used with option "[%s]"`, action, option)
-			}
-		}
-	}
-	switch {
-	case alters && named == c.opts.has("generate-name"):
-		return usagef("One of --name or --generate-name must be specified with --alter.")
-	case c.opts.has("delete") && !named:
-		return usagef("A client metrics resource name must be specified with --delete.")
-	}
-	return nil
-}
-
-func runClientMetrics(ctx context.Context, c *call) error {
-	if err := c.checkClientMetrics(); err != nil {
-		return err
-	}
-	if err := c.connect(ctx); err != nil {
-		return err
-	}
-	name := c.opts.value("name")
-	switch {
-	case c.opts.has("alter"):
-		if name == "" {
-			name = randomID()
-		}
-		set, unset := map[string]string{}, []string(nil)
-		for option, key := range map[string]string{"metrics": "metrics", "interval": "interval.ms", "match": "match"} {
-			switch text := strings.Join(c.opts[option], ","); {
-			case text != "":
-				set[key] = text
-			case c.opts.has(option):
-				unset = append(unset, key)
-			}
-		}
-		return c.alterMetrics(ctx, name, set, unset, "Altered client metrics config for %s.\n")
-	case c.opts.has("delete"):
-		set, err := c.metricsOf(ctx, name)
-		if err != nil {
-			return err
-		}
-		return c.alterMetrics(ctx, name, nil, slices.Collect(maps.Keys(set)), "Deleted client metrics config for %s.\n")
-	}
-	names, err := c.namesOf(ctx, "client-metrics")
-	if err != nil {
-		return err
-	}
-	if c.opts.has("list") {
-		for _, name := range names {
-			c.print("%s\n", name)
-		}
-		return nil
-	}
-	if name != "" {
-		if !slices.Contains(names, name) {
-			c.print("The client metric resource %s doesn't exist and doesn't have dynamic config.\n", name)
-			return nil
-		}
-		names = []string{name}
-	}
-	for _, name := range names {
-		set, err := c.metricsOf(ctx, name)
-		if err != nil {
-			return err
-		}
-		c.print("Client metrics configs for %s are:\n", name)
-		for _, key := range slices.Sorted(maps.Keys(set)) {
-			c.print("  %s=%s\n", key, set[key])
-		}
-	}
-	return nil
-}
-
-// metricsOf returns the settings of one subscription.
-func (c *call) metricsOf(ctx context.Context, name string) (map[string]string, error) {
-	req := kmsg.NewPtrDescribeConfigsRequest()
-	r := kmsg.NewDescribeConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeClientMetrics, name
-	req.Resources = append(req.Resources, r)
-	resp, err := req.RequestWith(ctx, c.cl)
-	if err != nil {
-		return nil, err
-	}
-	set := map[string]string{}
-	for _, r := range resp.Resources {
-		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			return nil, err
-		}
-		for _, entry := range r.Configs {
-			set[entry.Name] = deref(entry.Value)
-		}
-	}
-	return set, nil
-}
-
-func (c *call) alterMetrics(ctx context.Context, name string, set map[string]string, unset []string, done string) error {
+// changeConfigs sets and unsets settings of one resource: all or none.
+func (c *call) changeConfigs(ctx context.Context, kind, name string, set map[string]string, unset []string) error {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeClientMetrics, name
-	for key, value := range set {
+	r.ResourceType, r.ResourceName = resourceTypes[kind], name
+	for _, key := range slices.Sorted(maps.Keys(set)) {
 		entry := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		value := set[key]
 		entry.Name, entry.Op, entry.Value = key, kmsg.IncrementalAlterConfigOpSet, &value
 		r.Configs = append(r.Configs, entry)
 	}
@@ -623,6 +369,13 @@ func (c *call) alterMetrics(ctx context.Context, name string, set map[string]str
 			return err
 		}
 	}
-	c.print(done, name)
 	return nil
+}
+
+func (c *call) tellUpdated(e entity) {
+	if e.name == nil {
+		c.print("Completed updating default config for %s in the cluster.\n", e.kind)
+		return
+	}
+	c.print("Completed updating config for %s %s.\n", singular(e.kind), *e.name)
 }

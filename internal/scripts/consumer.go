@@ -21,7 +21,7 @@ func consumerScript() *script {
 			values("topic", "include", "partition", "offset", "max-messages", "timeout-ms", "group", "formatter-property", "property", "isolation-level",
 				"command-property", "consumer-property", "consumer.config", "key-deserializer", "value-deserializer", "formatter"),
 			flags("from-beginning", "skip-message-on-error"),
-			refuses("raftsman consume", nothing, "enable-systest-events"), refuses("raftsman consume --format", value, "formatter-config"),
+			refuses("`raftsman consume -o json`", nothing, "enable-systest-events"), refuses("`raftsman consume --format`", value, "formatter-config"),
 		)...),
 		run: runConsumer,
 	}

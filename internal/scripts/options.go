@@ -10,7 +10,7 @@ import (
 type option struct {
 	name    string
 	takes   takes
-	instead string // set: it is known and not served; the command of raftsman that does it
+	instead string // set: it is known and not served; what to use: a command of raftsman's in backquotes, with more about it or not
 }
 
 // takes says whether an option has a value.
@@ -42,7 +42,7 @@ func common(more ...option) []option {
 		{name: "command-config", takes: value},
 		{name: "help"},
 		{name: "version"},
-		{name: "bootstrap-controller", takes: value, instead: "raftsman -b HOST:PORT, with the address of a broker"},
+		{name: "bootstrap-controller", takes: value, instead: "--bootstrap-server with the address of a broker, which knows the controller"},
 	}, more...)
 }
 
@@ -60,7 +60,7 @@ func named(takes takes, names []string) []option {
 	return options
 }
 
-// refuses are options that are known and not served.
+// refuses are options that are known and not served, and what to use instead.
 func refuses(instead string, takes takes, names ...string) []option {
 	options := named(takes, names)
 	for i := range options {
@@ -93,7 +93,7 @@ func (c *call) parse() error {
 		}
 		o := c.script.options[i]
 		if o.instead != "" {
-			return fmt.Errorf("--%s is not served by this script: use `%s`", name, o.instead)
+			return fmt.Errorf("--%s is not served by this script: use %s", name, o.instead)
 		}
 		next := len(args) > 0 && !strings.HasPrefix(args[0], "--")
 		switch {

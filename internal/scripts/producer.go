@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,13 +21,19 @@ func producerScript() *script {
 		instead: "raftsman produce",
 		options: common(slices.Concat(
 			values("topic", "reader-property", "property", "reader-config", "command-property", "producer-property", "producer.config", "request-required-acks",
-				"request-timeout-ms", "timeout", "batch-size", "max-block-ms", "max-memory-bytes", "max-partition-memory-bytes", "message-send-max-retries",
-				"metadata-expiry-ms", "retry-backoff-ms", "socket-buffer-size"),
-			flags("sync"), named(maybeValue, []string{"compression-codec"}),
-			refuses("raftsman produce --json", value, "line-reader"),
+				"request-timeout-ms"),
+			flags("sync"), named(maybeValue, []string{"compression-codec"}), passedOver(),
+			refuses("`raftsman produce --json`", value, "line-reader"),
 		)...),
 		run: runProducer,
 	}
+}
+
+// passedOver are options that say how much a producer of Java keeps in memory, and how often it tries and asks: nothing that is written
+// differs by them.
+func passedOver() []option {
+	return values("timeout", "batch-size", "max-block-ms", "max-memory-bytes", "max-partition-memory-bytes", "message-send-max-retries",
+		"metadata-expiry-ms", "retry-backoff-ms", "socket-buffer-size")
 }
 
 // lineReader is how lines become records: the properties of Kafka's LineMessageReader.
@@ -129,10 +136,18 @@ func runProducer(ctx context.Context, c *call) error {
 	if topic == "" {
 		return usagef(`Missing required argument "[topic]"`)
 	}
-	properties, err := pairs(slices.Concat(c.opts["property"], c.opts["reader-property"]))
+	properties := map[string]string{}
+	if file := c.opts.value("reader-config"); file != "" {
+		var err error
+		if properties, err = readProperties(file); err != nil {
+			return err
+		}
+	}
+	given, err := pairs(slices.Concat(c.opts["property"], c.opts["reader-property"]))
 	if err != nil {
 		return err
 	}
+	maps.Copy(properties, given)
 	reader, err := newLineReader(properties)
 	if err != nil {
 		return err
@@ -148,12 +163,21 @@ func runProducer(ctx context.Context, c *call) error {
 }
 
 func (c *call) producerOpts() ([]kgo.Opt, error) {
-	if c.opts.has("request-required-acks") {
-		with, _, err := clientconf.Read(map[string]string{"acks": c.opts.value("request-required-acks")})
+	for _, of := range []struct {
+		option, key string
+		take        func(clientconf.Settings)
+	}{
+		{"request-required-acks", "acks", func(s clientconf.Settings) { c.settings.Acks = s.Acks }},
+		{"request-timeout-ms", "request.timeout.ms", func(s clientconf.Settings) { c.settings.RequestTimeout = s.RequestTimeout }},
+	} {
+		if !c.opts.has(of.option) {
+			continue
+		}
+		settings, _, err := clientconf.Read(map[string]string{of.key: c.opts.value(of.option)})
 		if err != nil {
 			return nil, err
 		}
-		c.settings.Acks = with.Acks
+		of.take(settings)
 	}
 	opts := c.settings.Producer()
 	if c.opts.has("compression-codec") {

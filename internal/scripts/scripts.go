@@ -190,21 +190,32 @@ func readFile(path string) (string, error) {
 	return string(text), err
 }
 
+// readProperties reads a file of properties, of which the last of a name counts.
+func readProperties(path string) (map[string]string, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	properties, err := config.ParseProperties(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	values := map[string]string{}
+	for _, p := range properties {
+		values[p.Name] = p.Value
+	}
+	return values, nil
+}
+
 // readSettings takes the files and properties that say how the cluster is reached.
 func (c *call) readSettings() error {
 	values := map[string]string{}
 	for _, file := range slices.Concat(c.opts["command-config"], c.opts["consumer.config"], c.opts["producer.config"]) {
-		text, err := readFile(file)
+		properties, err := readProperties(file)
 		if err != nil {
 			return err
 		}
-		properties, err := config.ParseProperties(text)
-		if err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		for _, p := range properties {
-			values[p.Name] = p.Value
-		}
+		maps.Copy(values, properties)
 	}
 	for _, pair := range slices.Concat(c.opts["command-property"], c.opts["consumer-property"], c.opts["producer-property"]) {
 		key, value, ok := strings.Cut(pair, "=")

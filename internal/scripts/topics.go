@@ -24,8 +24,8 @@ func topicsScript() *script {
 			flags("list", "describe", "create", "alter", "delete", "exclude-internal", "if-exists", "if-not-exists", "topics-with-overrides",
 				"under-replicated-partitions", "unavailable-partitions", "under-min-isr-partitions", "at-min-isr-partitions"),
 			values("topic", "partitions", "replication-factor", "replica-assignment", "config"),
-			refuses("raftsman topic describe", value, "topic-id", "partition-size-limit-per-response"),
-			refuses("raftsman config unset topic", value, "delete-config"),
+			refuses("`raftsman topic describe`", value, "topic-id", "partition-size-limit-per-response"),
+			refuses("`raftsman config unset topic`", value, "delete-config"),
 		)...),
 		run: runTopics,
 	}

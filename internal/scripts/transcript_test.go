@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,9 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/raftsman/raftsman/brokertest"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/raftsman/raftsman/brokertest"
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 // record asks a real Kafka and its own scripts afresh, which takes some minutes: go test ./internal/scripts -record -timeout 30m
@@ -30,14 +31,17 @@ const waits = time.Minute
 
 // TestScriptsSayWhatKafkasDo plays testdata, which holds command lines and what Kafka's scripts, from its jars, printed to a fresh
 // Kafka, against a broker of ours with our scripts. In a transcript "$ " begins a command line, "< " its standard input, "! " a line
-// on standard error, "exit N" an exit code other than 0, and "# " a comment. Besides scripts there are commands of the test:
+// on standard error, "exit N" an exit code other than 0, and "# " a comment.
 //
 // Before a command whose lines come in the order of a hash there is "# In any order.": they are sorted. Before one that hands on what
 // the broker said there is "# In the broker's words.": these are our own, and left out.
 //
-//	file NAME            writes the input to a file, FILES/NAME
-//	produce TOPIC P V... writes records with the times of 2026-01-01T00:00:00Z and one, two, ... seconds later
-//	join GROUP TOPIC     has a member of a classic group read the topic until `leave`
+// Besides scripts there are commands of the test:
+//
+//	file NAME                       writes the input to a file, FILES/NAME
+//	produce TOPIC P V...            writes records with the times of 2026-01-01T00:00:00Z and one, two, ... seconds later
+//	join PROTOCOL GROUP TOPIC [ID]  has a member, a static one if it has an id, of a protocol (classic, consumer) read the topic until
+//	                                `leave`, with which all leave
 func TestScriptsSayWhatKafkasDo(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -67,11 +71,11 @@ func TestScriptsSayWhatKafkasDo(t *testing.T) {
 
 // player runs the commands of one transcript.
 type player struct {
-	t      *testing.T
-	broker string
-	files  string
-	run    func(stdin string, words []string) (stdout, stderr string, code int)
-	member *kgo.Client
+	t       *testing.T
+	broker  string
+	files   string
+	run     func(stdin string, words []string) (stdout, stderr string, code int)
+	members []*kgo.Client
 }
 
 // play runs the commands of a transcript and returns it with what they print now.
@@ -120,7 +124,7 @@ func (p *player) command(words []string, stdin string) string {
 		p.produce(words[1], words[2], words[3:])
 		return ""
 	case "join":
-		p.join(words[1], words[2])
+		p.join(words[1:])
 		return ""
 	case "leave":
 		p.leave()
@@ -132,7 +136,7 @@ func (p *player) command(words []string, stdin string) string {
 	stdout, stderr, code := p.run(stdin, words)
 	var b strings.Builder
 	b.WriteString(p.mask(stdout))
-	for line := range strings.Lines(p.mask(withoutUsage(stderr))) {
+	for line := range strings.Lines(p.mask(besideResult(stderr, stdout))) {
 		b.WriteString("! " + line)
 	}
 	if code != 0 {
@@ -141,26 +145,34 @@ func (p *player) command(words []string, stdin string) string {
 	return b.String()
 }
 
-// javaLine begins what only scripts of Java print: their exceptions with the place.
-var javaLine = regexp.MustCompile(`^(\t+at |\t+\.\.\. |\t*Suppressed: |Caused by: |ERROR |(java|joptsimple|org\.apache)\.[\w.$]+(Exception|Error)\b)`)
+// Scripts of Java tell the places of an exception, wrap one in another, and log it.
+var (
+	javaPlace     = regexp.MustCompile(`^(\t+at |\t+\.\.\. |\t*Suppressed: |Caused by: |ERROR |[a-z]\w*(\.\w+)+Exception$)`)
+	javaWrap      = regexp.MustCompile(`^java\.util\.concurrent\.ExecutionException: `)
+	javaException = regexp.MustCompile(`^[a-z]\w*(?:\.\w+)+(?:Exception|Error): (.+)`)
+)
 
-// withoutUsage takes away what is no part of the comparison: the table of options that is shown to those who gave wrong ones, stack
-// traces, blank lines, and warnings and hints, which we have words of our own for. What is told beside a result is compared.
-func withoutUsage(stderr string) string {
+// besideResult takes away what is no part of the comparison: the table of options that is shown to those who gave wrong ones, the
+// places of exceptions, and exceptions that say nothing, or again what was said, blank lines, and warnings and hints, which we have words of
+// our own for. What is told beside a result is compared.
+func besideResult(stderr, stdout string) string {
 	var b strings.Builder
 	for line := range strings.Lines(stderr) {
 		if strings.HasPrefix(line, "Option  ") || strings.HasPrefix(line, "usage: ") {
 			break
 		}
-		if strings.TrimSpace(line) != "" && !javaLine.MatchString(line) && !strings.HasPrefix(line, "WARN: ") && !strings.Contains(line, "(KIP-848) is production-ready") {
-			b.WriteString(line)
+		if strings.TrimSpace(line) != "" && !javaPlace.MatchString(strings.TrimSuffix(line, "\n")) && !strings.HasPrefix(line, "WARN: ") && !strings.Contains(line, "(KIP-848) is production-ready") {
+			line = javaWrap.ReplaceAllString(line, "")
+			if again := javaException.FindStringSubmatch(line); again == nil || !strings.Contains(stdout+b.String(), again[1]) {
+				b.WriteString(line)
+			}
 		}
 	}
 	return b.String()
 }
 
 // brokersWords are what a script hands on.
-var brokersWords = regexp.MustCompile(`(?m)^(Error while executing topic command : |Error completing leader election .*Exception: ).*`)
+var brokersWords = regexp.MustCompile(`(?m)^(Error while executing topic command : |Error completing leader election .*Exception: |! org\.apache\.kafka\.common\.errors\.\w+: ).*`)
 
 // masks take away what differs from run to run and from cluster to cluster.
 var masks = []struct {
@@ -169,7 +181,7 @@ var masks = []struct {
 }{
 	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "UUID"},
 	{regexp.MustCompile(`member-[A-Za-z0-9_-]{22}\b`), "member-ID"},
-	{regexp.MustCompile(`(^|[\s:])[A-Za-z0-9_-]{22}($|[\s:.])`), "${1}ID${2}"},
+	{regexp.MustCompile(`(^|[\s:])[A-Za-z0-9_-]{22}(?:==)?($|[\s:.])`), "${1}ID${2}"},
 	{regexp.MustCompile(`127\.0\.0\.1(:| +)\d{4,5}\b`), "ADDRESS"},
 	{regexp.MustCompile(`CreateTime:\d{13}`), "CreateTime:MS"},
 	{regexp.MustCompile(`(__consumer_offsets:\d+:)\d+`), "${1}N"},
@@ -178,14 +190,23 @@ var masks = []struct {
 	{regexp.MustCompile(`(?m)^Feature: (eligible|kraft|share|streams|transaction)\..*\n`), ""}, // and so do features
 	{regexp.MustCompile(`(Epoch: |HighWatermark: +|LeaderEpoch: +|MaxFollowerLagTimeMs: +)\d+`), "${1}N"},
 	{regexp.MustCompile(`\t\d+ *\t0 *\t\d{13} *\t\d{13} *\tLeader`), "\tN\t0\tMS\tMS\tLeader"},
+	{regexp.MustCompile(`\t\d+ *\t0 *\t\d+ ms ago *\t\d+ ms ago *\tLeader`), "\tN\t0\tN ms ago\tN ms ago\tLeader"},
 	{regexp.MustCompile(`"directoryId": "[^"]*"`), `"directoryId": "ID"`},
 	{regexp.MustCompile(`,min\.insync\.replicas=1|min\.insync\.replicas=1,`), ""}, // which stands where the broker's hash has it
 	{regexp.MustCompile(` {2,}`), " "},
 	{regexp.MustCompile(`(?m)[ \t]+$`), ""},
 }
 
+// hashed is what a script lists in the order of a hash within a line.
+var hashed = regexp.MustCompile(`(?m)(?:takes one of these options: |one of the following scenarios: \[|Valid states are: )([\w-]+(?:, [\w-]+)*|\[[\w-]+\](?:, \[[\w-]+\])*)`)
+
 func (p *player) mask(text string) string {
 	text = strings.ReplaceAll(text, p.files, "FILES")
+	for _, found := range hashed.FindAllStringSubmatch(text, -1) {
+		list := strings.Split(found[1], ", ")
+		slices.Sort(list)
+		text = strings.ReplaceAll(text, found[1], strings.Join(list, ", "))
+	}
 	for _, m := range masks {
 		text = m.pattern.ReplaceAllString(text, m.with)
 	}
@@ -224,7 +245,7 @@ func (p *player) kafkas(stdin string, words []string) (string, string, int) {
 
 func startKafka(t *testing.T) string {
 	t.Helper()
-	port := freePort(t)
+	port := raw.FreePort(t)
 	dir := t.TempDir()
 	if out, err := exec.Command(kafkaScript, "start", dir, strconv.Itoa(port)).CombinedOutput(); err != nil {
 		t.Fatalf("start Kafka: %v\n%s", err, out)
@@ -235,26 +256,6 @@ func startKafka(t *testing.T) string {
 		}
 	})
 	return fmt.Sprintf("127.0.0.1:%d", port)
-}
-
-// freePort returns a port with a free one above it.
-func freePort(t *testing.T) int {
-	t.Helper()
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		port := l.Addr().(*net.TCPAddr).Port
-		above, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		l.Close()
-		if err == nil {
-			above.Close()
-			return port
-		}
-	}
-	t.Fatal("no two free ports")
-	return 0
 }
 
 func (p *player) client(opts ...kgo.Opt) *kgo.Client {
@@ -283,32 +284,45 @@ func (p *player) produce(topic, partition string, values []string) {
 	}
 }
 
-func (p *player) join(group, topic string) {
+// join takes PROTOCOL, GROUP, TOPIC and perhaps the ID of a static member.
+func (p *player) join(words []string) {
 	p.t.Helper()
-	p.member = p.client(kgo.ConsumerGroup(group), kgo.ConsumeTopics(topic), kgo.Balancers(kgo.RangeBalancer()), kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	protocol, group := words[0], words[1]
+	ctx := p.t.Context()
+	opts := []kgo.Opt{
+		kgo.ConsumerGroup(group), kgo.ConsumeTopics(words[2]), kgo.Balancers(kgo.RangeBalancer()), kgo.DisableAutoCommit(),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+	}
+	if protocol == "consumer" {
+		ctx = context.WithValue(ctx, "opt_in_kafka_next_gen_balancer_beta", true) //nolint:staticcheck // the client's own name for it
+	}
+	if len(words) > 3 {
+		opts = append(opts, kgo.InstanceID(words[3]))
+	}
+	member := p.client(append(opts, kgo.WithContext(ctx))...)
+	p.members = append(p.members, member)
 	polling, stop := context.WithTimeout(p.t.Context(), waits)
 	defer stop()
-	if fetches := p.member.PollFetches(polling); fetches.Err() != nil {
+	if fetches := member.PollFetches(polling); fetches.Err() != nil {
 		p.t.Fatal(fetches.Err())
 	}
-	adm := kadm.NewClient(p.member)
+	adm := kadm.NewClient(member)
 	for {
-		described, err := adm.DescribeGroups(polling, group)
+		listed, err := adm.ListGroups(polling)
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if described[group].State == "Stable" {
+		if g := listed[group]; g.State == "Stable" && g.GroupType == protocol {
 			return
 		}
 	}
 }
 
 func (p *player) leave() {
-	if p.member != nil {
-		p.member.Close()
-		p.member = nil
+	for _, member := range p.members {
+		member.Close()
 	}
+	p.members = nil
 }
 
 // compare tells which commands print something else than what was recorded.
