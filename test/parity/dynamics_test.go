@@ -53,6 +53,9 @@ func (c *conversation) setAndShow(key *config.Key, of, other raw.Assignments) {
 
 // anotherValue is one that the key may have, if there is any beside its default.
 func anotherValue(key *config.Key) string {
+	if key.Name == "num.network.threads" {
+		return "4" // one thread less ends Kafka's connections that it had
+	}
 	if n, err := strconv.ParseInt(key.Default, 10, 64); err == nil && n > 1 {
 		return strconv.FormatInt(n-1, 10)
 	} else if err == nil && n == 1 {
