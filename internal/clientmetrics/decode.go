@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -366,8 +367,19 @@ func readSpread(m []byte, at spreadFields, p *point, flags *uint64) error {
 	})
 }
 
-// settle checks that buckets and bounds fit together.
+// settle checks that buckets and bounds fit together. Of a summary it keeps the quantiles that are some, each once: two would be the same
+// series.
 func (s *Spread) settle(kind Kind) error {
+	if kind == Summary {
+		n := 0
+		for i, quantile := range s.Bounds {
+			if quantile >= 0 && quantile <= 1 && !slices.Contains(s.Bounds[:n], quantile) {
+				s.Bounds[n], s.Values[n] = quantile, s.Values[i]
+				n++
+			}
+		}
+		s.Bounds, s.Values = s.Bounds[:n], s.Values[:n]
+	}
 	if kind != Histogram || len(s.Values)+len(s.Bounds) == 0 {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 // The longest texts that are shown.
 const (
-	nameMax   = 256
+	nameMax   = 256  // a metric's name and unit together
 	labelsMax = 1024 // all labels of one series together
 	valueMax  = 256  // of what a client says of itself
 )
@@ -47,7 +47,7 @@ func Read(push []byte, seriesMax int) (*Pushed, error) {
 }
 
 func (a *Pushed) add(p *point, seriesMax int) {
-	if len(p.metric.name) > nameMax || textBytes(p.labels) > labelsMax || len(a.series) >= seriesMax {
+	if len(p.metric.name)+len(p.metric.unit) > nameMax || textBytes(p.labels) > labelsMax || len(a.series) >= seriesMax {
 		a.dropped++
 		return
 	}

@@ -76,6 +76,26 @@ func TestNewestValues(t *testing.T) {
 	}
 }
 
+// A unit is part of the name, and as bounded: it stands in the key of each series.
+func TestLongUnitsAreNotTaken(t *testing.T) {
+	p, err := Read(raw.OTLPPush(nil, raw.Within(2, raw.Bytes(1, "m"), raw.Bytes(3, strings.Repeat("u", 256)), raw.Within(5, raw.Within(1, raw.Double(4, 1))))), 50)
+	if err != nil || len(p.series) != 0 || p.dropped != 1 {
+		t.Errorf("%d series, %d dropped, %v; want the one dropped", len(p.series), p.dropped, err)
+	}
+}
+
+// Two equal quantiles, or one that is none, would make a page that Prometheus refuses.
+func TestQuantilesStandOnce(t *testing.T) {
+	point := raw.Field{}
+	for i, q := range []float64{0.5, 1, 0.5, math.NaN(), -1, math.Inf(1), 1.5, 0, math.Copysign(0, -1), math.NaN()} {
+		point = append(point, raw.Within(6, raw.Double(1, q), raw.Double(2, float64(i)))...)
+	}
+	got := newClient(t).keep(raw.OTLPPush(nil, raw.Within(2, raw.Bytes(1, "s"), raw.Within(11, raw.Within(1, point)))))
+	if want := "client_s s 0 {0 0 [0.5 1 0] [0 1 7]}"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 // packed are fixed64 values in one field.
 func packed(number int, values ...uint64) raw.Field {
 	var all raw.Field
