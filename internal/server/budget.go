@@ -89,6 +89,13 @@ func (l *lease) giveBack() {
 	b.wake()
 }
 
+// settle gives back what an answered request held: its answer may wait long for the client to take the ones before it.
+func (l *lease) settle() {
+	if l.held > 0 {
+		l.giveBack()
+	}
+}
+
 func (b *budget) inUse() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

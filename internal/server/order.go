@@ -118,13 +118,26 @@ func (s *slot) fill(h *wire.Header) {
 	s.overlaps = s.conn.server.handler.Overlaps(h.Key)
 }
 
-// dropFrame gives the frame's memory back.
+// dropFrame gives the frame's memory back, and what the request holds of the budget.
 func (s *slot) dropFrame() {
+	s.dropBytes()
+	s.lease.giveBack()
+}
+
+func (s *slot) dropBytes() {
 	if s.frame != nil {
 		s.frame.Release()
 		s.frame, s.req.Frame, s.req.Body = nil, nil, nil
 	}
-	s.lease.giveBack()
+}
+
+// dropBody is dropFrame for a request that overlaps and that Handle has returned from. One that carries records has passed them on by
+// then. Of another kind what was decoded of it may wait, and counts until it is answered: many of a connection may wait at a time.
+func (s *slot) dropBody() {
+	s.dropBytes()
+	if s.conn.server.handler.Carries(s.req.Key) {
+		s.lease.giveBack()
+	}
 }
 
 // recycle makes a slot whose answer was written, or is not wanted any more, ready for another request.
@@ -160,7 +173,7 @@ func (c *conn) handle(s *slot) bool {
 		return false
 	}
 	if s.overlaps {
-		s.dropFrame() // an answer that is there already does not alias it
+		s.dropBody() // an answer that is there already does not alias it
 	}
 	s.at.handled = time.Since(s.req.Received)
 	c.mu.Lock()
@@ -170,6 +183,7 @@ func (c *conn) handle(s *slot) bool {
 	}
 	s.state = slotAnswered
 	if c.order.unanswered > 1 {
+		s.lease.settle()
 		c.order.writer.Signal()
 		c.mu.Unlock()
 		return true
@@ -244,6 +258,7 @@ func (s *slot) answer(r *wire.Response) {
 			break
 		}
 		s.state = slotAnswered
+		s.lease.settle()
 		if c.order.front == s {
 			c.order.writer.Signal()
 		}

@@ -338,6 +338,31 @@ func TestOnlyRequestsOfOneKeyOverlap(t *testing.T) {
 	c.expect(5)
 }
 
+// What was decoded of a request that overlaps counts until it is answered, not until the client has taken the answers before it: else a
+// connection could have 64 times what one request may hold.
+func TestOverlappingRequestsCountUntilAnswered(t *testing.T) {
+	const size = 20 * 30_000
+	parked := newParking(kmsg.OffsetCommit)
+	ts := start(t, Config{}, parked.handle)
+	c := dial(t, ts.addr)
+	big := request(kmsg.OffsetCommit, 8).(*kmsg.OffsetCommitRequest)
+	for range 20 {
+		big.Topics = append(big.Topics, kmsg.OffsetCommitRequestTopic{Topic: strings.Repeat("t", 30_000)})
+	}
+	// After a small one in whose packet more has come, the reader does not wait for answers.
+	c.send(slices.Concat(c.frame(request(kmsg.OffsetCommit, 8)), c.frame(big), c.frame(big)))
+	small, first, second := <-parked.arrived, <-parked.arrived, <-parked.arrived
+	awaitTrue(t, "the frames are dropped, and the requests count", func() bool { return ts.BytesInFlight() >= 2*size })
+	second.answer()
+	awaitTrue(t, "the answered one does not count, though its answer waits", func() bool { n := ts.BytesInFlight(); return n >= size && n < 4*size })
+	first.answer()
+	awaitTrue(t, "none of them counts", func() bool { return ts.BytesInFlight() < size })
+	small.answer()
+	for id := range int32(3) {
+		c.expect(id + 1)
+	}
+}
+
 func TestAtMost64RequestsAreUnanswered(t *testing.T) {
 	parked := newParking(kmsg.Produce)
 	ts := start(t, Config{}, parked.handle)
