@@ -46,7 +46,7 @@ func (a *API) producersOf(tp kafka.TopicPartition, tooMany bool) kmsg.DescribePr
 	}
 	code, message := answerOf(err)
 	if message == nil && code != kafka.None {
-		_, message = answerOf(kafka.Refuse(code, "%s: %s", tp, code.Error()))
+		_, message = answerOf(kafka.Refuse(code, "%s", code.Error())) // the row says of what: the name may be long, and of many partitions
 	}
 	row.ErrorCode, row.ErrorMessage = int16(code), message
 	for _, p := range producers {

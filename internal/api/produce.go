@@ -142,11 +142,13 @@ func (p *produceCall) refuseRecords(image *meta.Image, t *wire.ProduceTopic, par
 	case p.call.Version < zstdFrom && batch.Codec() == compress.Zstd:
 		return kafka.UnsupportedCompressionType
 	case p.req.TransactionalID != nil && batch.IsTransactional():
-		return kafka.Refuse(kafka.InvalidTxnState, "transactional id %q has no transaction open: this broker has no transaction coordinator",
-			*p.req.TransactionalID)
+		return errNoTransactions
 	}
 	return nil
 }
+
+// errNoTransactions is a *kafka.Refusal. It does not repeat the transactional id, which may be long, as each partition is answered so.
+var errNoTransactions error = kafka.Refuse(kafka.InvalidTxnState, "the transactional id has no transaction open: this broker has no transaction coordinator")
 
 // finish is called with the replicas' results, on any goroutine.
 func (p *produceCall) finish(results []replica.ProduceResult) {

@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -31,6 +32,27 @@ func TestRule33ElectionsFollowTheOrderOfReplicas(t *testing.T) {
 	}
 	if all := elect(); len(all) != 1 || len(all[0].Partitions) != 0 {
 		t.Errorf("elect all: %+v, want no partitions", all)
+	}
+}
+
+// The answer for a partition is as short as what asks for it, however long the topic's name: it would be a multiple of the request.
+func TestRefusedPartitionsDoNotRepeatLongNames(t *testing.T) {
+	s := newScenario(t)
+	s.run("brokers 1\ncreate a as=1")
+	long := strings.Repeat("x", 32_000)
+	_, elected, err := DecideElectLeaders(s.im, ElectLeaders{Topics: []TopicPartitions{{Topic: long, Partitions: []int32{0, 1}}, {Topic: "a", Partitions: []int32{7}}}})
+	_, moved := DecideReassign(s.im, Reassign{Partitions: []Reassignment{{Topic: long, Replicas: []kafka.NodeID{1}}, {Topic: "a", Partition: 7, Cancel: true}}})
+	if err != nil || len(elected) != 2 {
+		t.Fatalf("%v, %v", elected, err)
+	}
+	all := append(moved, elected[1].Partitions[0].Err)
+	for _, p := range elected[0].Partitions {
+		all = append(all, p.Err)
+	}
+	for _, err := range all {
+		if code, message := kafka.Answer(err); code != kafka.UnknownTopicOrPartition || message == "" || len(message) > 64 {
+			t.Errorf("%v with a message of %d bytes", code, len(message))
+		}
 	}
 }
 

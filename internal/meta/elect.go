@@ -62,7 +62,7 @@ func DecideElectLeaders(im *Image, cmd ElectLeaders) (entries []Entry, results [
 		result := ElectionResult{Topic: row.Topic}
 		t, _ := im.Topic(row.Topic)
 		for _, n := range row.Partitions {
-			p, err := t.partition(row.Topic, n)
+			p, err := t.partition(n)
 			at := kafka.TopicPartition{Topic: row.Topic, Partition: n}
 			var change *sysrecord.PartitionChangeRecord
 			switch {
@@ -89,13 +89,17 @@ func DecideElectLeaders(im *Image, cmd ElectLeaders) (entries []Entry, results [
 	return entries, results, nil
 }
 
+// errNoTopic is a *kafka.Refusal. It does not name the topic, which the answer does: names may be long, and be refused for each of many
+// partitions.
+var errNoTopic error = kafka.Refuse(kafka.UnknownTopicOrPartition, "there is no topic of that name")
+
 // partition returns a partition of a topic, nil for one that is not there.
-func (t *Topic) partition(name string, number int32) (*Partition, error) {
+func (t *Topic) partition(number int32) (*Partition, error) {
 	switch {
 	case t == nil:
-		return nil, kafka.Refuse(kafka.UnknownTopicOrPartition, "there is no topic %s", name)
+		return nil, errNoTopic
 	case number < 0 || int(number) >= len(t.Partitions):
-		return nil, kafka.Refuse(kafka.UnknownTopicOrPartition, "topic %s has no partition %d", name, number)
+		return nil, kafka.Refuse(kafka.UnknownTopicOrPartition, "the topic has no partition %d", number)
 	}
 	return &t.Partitions[number], nil
 }

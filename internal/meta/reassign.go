@@ -29,7 +29,7 @@ func DecideReassign(im *Image, cmd Reassign) (entries []Entry, results []error) 
 	changed := map[kafka.TopicPartition]*Partition{} // one that is named again is as it is by then
 	for i, r := range cmd.Partitions {
 		t, _ := im.Topic(r.Topic)
-		p, err := t.partition(r.Topic, r.Partition)
+		p, err := t.partition(r.Partition)
 		at := kafka.TopicPartition{Topic: r.Topic, Partition: r.Partition}
 		if again, ok := changed[at]; ok {
 			p = again
