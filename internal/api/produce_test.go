@@ -100,7 +100,7 @@ func TestProduceErrors(t *testing.T) {
 	transactional := produceRequest(11, -1, "t", id, 0, inTransaction.Build())
 	transactional.TransactionID = new("tx")
 	row := produced(n.call(transactional))
-	if kafka.Error(row.ErrorCode) != kafka.InvalidTxnState || row.ErrorMessage == nil || !strings.Contains(*row.ErrorMessage, `"tx"`) {
+	if kafka.Error(row.ErrorCode) != kafka.InvalidTxnState || row.ErrorMessage == nil || !strings.Contains(*row.ErrorMessage, "no transaction coordinator") {
 		t.Errorf("transactional: %+v, want INVALID_TXN_STATE with a message", row)
 	}
 }
