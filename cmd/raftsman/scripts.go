@@ -31,7 +31,18 @@ func asScript(ctx context.Context, a *app, called string, args []string) (code i
 	if scripts.Name(called) == "" {
 		return 0, false
 	}
-	return scripts.Run(ctx, called, args, scripts.Env{In: a.in, Out: a.out, Err: a.err, Now: a.now, Dial: a.dial, Format: formatFor}), true
+	env := scripts.Env{In: a.in, Out: a.out, Err: a.err, Now: a.now, Dial: a.dial, Format: formatFor}
+	if a.tty.out {
+		out := &screen{to: a.out}
+		defer out.end()
+		env.Out = out
+	}
+	if a.tty.err {
+		err := &screen{to: a.err}
+		defer err.end()
+		env.Err = err
+	}
+	return scripts.Run(ctx, called, args, env), true
 }
 
 // formatFor makes the log directories ready that a server.properties names, for a cluster with this id.
