@@ -145,6 +145,9 @@ func (ch *change) heartbeat(beat *ConsumerHeartbeat) *kafka.Refusal {
 	}
 	ch.changed = topicsChanged || regex != regexSame
 	bump := topicsChanged || regex == regexKnown || ch.assignorChanged()
+	// A round of the classic group may have been on, or be forgotten since the log was read: a member may be missing whose partitions nobody
+	// has, also where the one that comes reads nothing.
+	bump = bump || ch.converted != nil
 	ch.look(bump)
 	targetEpoch, target := ch.makeTarget()
 	ch.reconcile(targetEpoch, target, beat.Has, beat.HasKnown)
