@@ -81,7 +81,7 @@ func (m *Machine) admit(now time.Time, ticket Ticket, g *group, c *Join, e *Effe
 		// client that times out would leave a member behind.
 		id := m.newMemberID(c)
 		t := newTimer(sessionTimer, g, id)
-		g.pending[id] = t
+		g.handOut(id, t)
 		m.timers.start(t, now.Add(millis(c.SessionTimeoutMs)))
 		told := c.Fail(kafka.MemberIdRequired).(*JoinReply)
 		told.MemberID = id

@@ -54,6 +54,9 @@ type group struct {
 	waiting int                // members with a parked JoinGroup
 	pending map[string]*timer  // member ids handed out and not yet joined with
 
+	pendingBytes int      // that these take
+	handedOut    []string // member ids, the first ones first: those in pending, and some that are so no more
+
 	subscribed map[string]bool // topics that members read; nil when not known
 
 	join    *timer // ends the round of joins
@@ -201,11 +204,33 @@ func (g *group) update(m *member, ticket Ticket, c *Join) {
 	g.count(m.protocols, 1)
 }
 
+// What member ids that nobody has joined with may take in one group, and what each takes beside itself: about 50,000 ids of usual length, or 500 of
+// the longest. Kafka has no such limit, and group.max.size does not count them.
+const (
+	pendingBytesMax     = 16 << 20
+	pendingBytesForEach = 256
+)
+
+// handOut notes that a member id was handed out. When there are too many, those are forgotten that were first: their clients ask anew.
+func (g *group) handOut(memberID string, t *timer) {
+	g.pending[memberID] = t
+	g.pendingBytes += len(memberID) + pendingBytesForEach
+	if len(g.handedOut) > 2*len(g.pending)+16 {
+		g.handedOut = slices.DeleteFunc(g.handedOut, func(id string) bool { return g.pending[id] == nil })
+	}
+	g.handedOut = append(g.handedOut, memberID)
+	for g.pendingBytes > pendingBytesMax {
+		g.forget(g.handedOut[0])
+		g.handedOut = g.handedOut[1:]
+	}
+}
+
 // forget drops a member id that was handed out.
 func (g *group) forget(memberID string) {
 	if t := g.pending[memberID]; t != nil {
 		t.cancel()
 		delete(g.pending, memberID)
+		g.pendingBytes -= len(memberID) + pendingBytesForEach
 	}
 }
 

@@ -253,7 +253,7 @@ func (m *Machine) heartbeat(now time.Time, g *group, c *Heartbeat) kafka.Error {
 func (m *Machine) sessionOver(now time.Time, t *timer, e *Effects) {
 	g := t.group
 	if g.pending[t.member] == t {
-		delete(g.pending, t.member)
+		g.forget(t.member)
 		m.completeIfRoundIsFull(now, g, e)
 		return
 	}

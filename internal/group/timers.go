@@ -45,13 +45,20 @@ func (t *timer) active() bool { return !t.due.IsZero() }
 type timerQueue struct {
 	heap timerHeap
 	seq  uint64
+	kept int // timers that were left when those that had been cancelled were taken out last
 }
+
+// fewTimers are not worth looking through.
+const fewTimers = 1024
 
 // start sets the timer, started before or not, to fire at due.
 func (q *timerQueue) start(t *timer, due time.Time) {
 	t.due = due
 	switch {
 	case t.index < 0:
+		if len(q.heap) >= 2*max(q.kept, fewTimers) {
+			q.dropAll()
+		}
 		q.seq++
 		t.queued, t.seq = due, q.seq
 		heap.Push(&q.heap, t)
@@ -91,6 +98,22 @@ func (q *timerQueue) drop() {
 	for len(q.heap) > 0 && !q.heap[0].active() {
 		heap.Pop(&q.heap)
 	}
+}
+
+// dropAll removes cancelled timers. Members that come and go would leave theirs behind for as long as a session is.
+func (q *timerQueue) dropAll() {
+	kept := q.heap[:0]
+	for _, t := range q.heap {
+		if t.active() {
+			t.index = len(kept)
+			kept = append(kept, t)
+		} else {
+			t.index = -1
+		}
+	}
+	clear(q.heap[len(kept):])
+	q.heap, q.kept = kept, len(kept)
+	heap.Init(&q.heap)
 }
 
 type timerHeap []*timer
