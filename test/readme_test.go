@@ -2,6 +2,7 @@ package test
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,6 +42,10 @@ func TestReadme(t *testing.T) {
 	for _, b := range readmeBlocks(t) {
 		switch command := strings.TrimSpace(b.text); {
 		case b.kind == "sh" && command == "make run":
+			if other, err := net.Dial("tcp", "127.0.0.1:9092"); err == nil {
+				_ = other.Close()
+				t.Fatal("something else serves 127.0.0.1:9092, where the README's broker is to be: stop it")
+			}
 			make := exec.Command("make", "run")
 			make.Dir = project
 			p := startProcess(t, "127.0.0.1:9092", make)

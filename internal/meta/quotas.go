@@ -137,8 +137,8 @@ func quotaRecord(e quota.Entity, key string, value float64, remove bool) *sysrec
 			r.Entity = append(r.Entity, sysrecord.ClientQuotaRecordEntityData{EntityType: kind, EntityName: part.Name()})
 		}
 	}
+	add(QuotaClientID, e.ClientID) // in Kafka's order
 	add(QuotaUser, e.User)
-	add(QuotaClientID, e.ClientID)
 	add(QuotaIP, e.IP)
 	return r
 }
