@@ -32,7 +32,6 @@ var differences = []*stays{
 	{key: kmsg.Produce, title: "a partition twice", field: "BaseOffset=", why: "Kafka keeps the last of the partition's rows and drops the others unsaid; here each is appended and answered"},
 	{key: kmsg.Produce, title: "a transactional id, attributes 0x10", field: "ErrorCode=", why: "there are no transactions yet: the client is told so for good, not to try again"},
 	{key: kmsg.InitProducerID, title: `transactional "tx"`, field: "ErrorCode=", why: "there are no transactions yet: the client is told so for good, not to look for their coordinator"},
-	{key: kmsg.ListGroups, title: "after a client without protocols was refused", why: "Kafka leaves an empty group in memory for a client that it refuses"},
 	{key: kmsg.DeleteGroups, title: "after a client without protocols was refused", field: "ErrorCode=", why: "Kafka leaves an empty group in memory for a client that it refuses"},
 	{key: kmsg.Fetch, title: "isolation level 7", why: "Kafka stumbles over an isolation level that does not exist; here it is read_uncommitted"},
 	{key: kmsg.ListOffsets, from: 2, title: "isolation level 2", field: "Partitions[0]", why: "Kafka stumbles over an isolation level that does not exist; here it is read_uncommitted"},

@@ -39,7 +39,7 @@ func (c *conversation) announced() {
 	look("a stranger was refused")
 	untyped := raw.Join(3, "announced", "")
 	c.add("nothing to agree on", untyped)
-	look("a client without protocols was refused")
+	c.add("after a client without protocols was refused", gone) // here too
 	short := raw.Join(3, "announced", "", "range")
 	short.SessionTimeoutMillis = 1
 	c.add("too short a session, a new group", short)
