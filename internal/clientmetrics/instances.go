@@ -1,6 +1,7 @@
 package clientmetrics
 
 import (
+	"github.com/raftsman/raftsman/internal/chain"
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
@@ -30,8 +31,7 @@ type Instances struct {
 	version       int // of the subscriptions
 	byID          map[kafka.UUID]*instance
 	byConn        map[uint64]kafka.UUID
-	newest        *instance // heard of last
-	oldest        *instance
+	order         chain.List[instance, *instance] // those heard of last at the end
 	sweptMs       int64
 	series        int // of all instances
 	dropped       int64
@@ -57,9 +57,11 @@ type instance struct {
 	terminating           bool
 	lastError             kafka.Error
 
-	newer, older *instance
-	store        store
+	links chain.Links[instance]
+	store store
 }
+
+func (i *instance) Links() *chain.Links[instance] { return &i.links }
 
 // NewInstances returns an empty set.
 func NewInstances(limits Limits) *Instances {
@@ -192,8 +194,8 @@ func (s *Instances) Expire(nowMs int64) {
 		return
 	}
 	s.sweptMs = nowMs
-	for i := s.oldest; i != nil; {
-		next := i.newer
+	for i := s.order.First(); i != nil; {
+		next := i.links.Next()
 		if nowMs >= i.expiresMs {
 			s.forget(i)
 		}
@@ -209,18 +211,18 @@ func (s *Instances) instance(nowMs int64, id kafka.UUID, from From) *instance {
 	switch {
 	case i == nil:
 		if len(s.byID) == instancesMax {
-			s.forget(s.oldest)
+			s.forget(s.order.First())
 		}
 		i = &instance{id: id, client: from.Client.shown()}
 		s.byID[id] = i
 		s.begin(i, from)
 	case i.version != s.version:
-		s.unlink(i)
+		s.order.Remove(i)
 		s.begin(i, from)
 	default:
-		s.unlink(i)
+		s.order.Remove(i)
 	}
-	s.link(i)
+	s.order.Add(i)
 	i.expiresMs = nowMs + max(expiryMinMs, expiryPushes*i.asked.intervalMs)
 	return i
 }
@@ -239,7 +241,7 @@ func (s *Instances) forget(i *instance) {
 		return
 	}
 	s.forgetSeries(i)
-	s.unlink(i)
+	s.order.Remove(i)
 	s.leave(i)
 	delete(s.byID, i.id)
 }
@@ -254,28 +256,4 @@ func (s *Instances) leave(i *instance) {
 func (s *Instances) forgetSeries(i *instance) {
 	s.series -= i.store.len()
 	i.store = store{}
-}
-
-func (s *Instances) link(i *instance) {
-	i.older, i.newer = s.newest, nil
-	if s.newest != nil {
-		s.newest.newer = i
-	} else {
-		s.oldest = i
-	}
-	s.newest = i
-}
-
-func (s *Instances) unlink(i *instance) {
-	if i.older != nil {
-		i.older.newer = i.newer
-	} else {
-		s.oldest = i.newer
-	}
-	if i.newer != nil {
-		i.newer.older = i.older
-	} else {
-		s.newest = i.older
-	}
-	i.older, i.newer = nil, nil
 }

@@ -210,7 +210,7 @@ func TestSilentClientsAreForgotten(t *testing.T) {
 		if c.nowMs += 1000; c.all.Len() != 1 {
 			t.Errorf("interval %s: forgotten too early after a push", interval)
 		}
-		if c.all.Expire(c.nowMs); c.all.Len() != 0 || c.all.oldest != nil || c.all.newest != nil || len(c.all.byConn) != 0 {
+		if c.all.Expire(c.nowMs); c.all.Len() != 0 || c.all.order.First() != nil || c.all.order.Last() != nil || len(c.all.byConn) != 0 {
 			t.Errorf("interval %s: not forgotten", interval)
 		}
 	}

@@ -164,7 +164,7 @@ type Observation struct {
 func (s *Instances) Observe(nowMs int64) Observation {
 	s.Expire(nowMs)
 	o := Observation{Instances: len(s.byID), Dropped: s.dropped, Pushes: s.pushes, Samples: make([]Sample, 0, s.series)}
-	for i := s.oldest; i != nil; i = i.newer {
+	for i := s.order.First(); i != nil; i = i.links.Next() {
 		if i.store.byKey == nil {
 			continue
 		}

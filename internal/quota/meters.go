@@ -1,5 +1,7 @@
 package quota
 
+import "github.com/raftsman/raftsman/internal/chain"
+
 const (
 	// silentMs is after how long without use a client is forgotten.
 	silentMs = 3_600_000
@@ -17,17 +19,18 @@ type Meters struct {
 	mutations Window // controller.quota.window.num and .size.seconds
 	meters    map[subject]*meter
 	bytes     int
-	oldest    *meter // silent for longest
-	newest    *meter
+	order     chain.List[meter, *meter] // those that are silent for longest first
 }
 
 type meter struct {
 	subject
-	rate         rate
-	bucket       bucket
-	usedMs       int64
-	older, newer *meter
+	rate   rate
+	bucket bucket
+	usedMs int64
+	links  chain.Links[meter]
 }
+
+func (x *meter) Links() *chain.Links[meter] { return &x.links }
 
 // NewMeters returns meters that have seen nobody yet.
 func NewMeters(window, mutations Window) *Meters {
@@ -109,21 +112,21 @@ func (m *Meters) use(s subject, amount float64, nowMs int64) *rate {
 func (m *Meters) find(s subject, nowMs int64) *meter {
 	found, ok := m.meters[s]
 	if ok {
-		m.unlink(found)
+		m.order.Remove(found)
 	} else {
 		found = &meter{subject: s}
 		m.meters[s] = found
 		m.bytes += found.bytes()
 	}
 	found.usedMs = nowMs
-	m.link(found)
+	m.order.Add(found)
 	for range 2 {
-		if nowMs-m.oldest.usedMs >= silentMs {
-			m.forget(m.oldest)
+		if nowMs-m.order.First().usedMs >= silentMs {
+			m.forget(m.order.First())
 		}
 	}
-	for m.bytes > bytesMax && m.oldest != found {
-		m.forget(m.oldest)
+	for m.bytes > bytesMax && m.order.First() != found {
+		m.forget(m.order.First())
 	}
 	return found
 }
@@ -133,31 +136,7 @@ func (x *meter) bytes() int {
 }
 
 func (m *Meters) forget(x *meter) {
-	m.unlink(x)
+	m.order.Remove(x)
 	delete(m.meters, x.subject)
 	m.bytes -= x.bytes()
-}
-
-func (m *Meters) link(x *meter) {
-	x.older = m.newest
-	if m.newest != nil {
-		m.newest.newer = x
-	} else {
-		m.oldest = x
-	}
-	m.newest = x
-}
-
-func (m *Meters) unlink(x *meter) {
-	if x.older != nil {
-		x.older.newer = x.newer
-	} else {
-		m.oldest = x.newer
-	}
-	if x.newer != nil {
-		x.newer.older = x.older
-	} else {
-		m.newest = x.older
-	}
-	x.older, x.newer = nil, nil
 }

@@ -127,7 +127,7 @@ func TestRatesAndBucketsAreKafkas(t *testing.T) {
 		}
 	}
 	tokens := func() float64 {
-		return m.newest.bucket.tokens
+		return m.order.Last().bucket.tokens
 	}
 	scan(t, "testdata/rates.txt", func(line string) {
 		var at, wait, bounded int64

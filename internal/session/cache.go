@@ -123,8 +123,8 @@ func (c *Cache) End(f *Fetch, parts []Partition, answers []Answer, nowMs int64, 
 		must := e.tell(answers[i])
 		if must && answers[i].Bytes > 0 {
 			// What had data moves to the end, so that every partition gets its turn.
-			s.order.remove(e)
-			s.order.add(e)
+			s.order.Remove(e)
+			s.order.Add(e)
 		}
 		keep(i, must)
 	}

@@ -5,6 +5,7 @@ package session
 import (
 	"slices"
 
+	"github.com/raftsman/raftsman/internal/chain"
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
@@ -75,7 +76,7 @@ type Session struct {
 	byID    bool  // topic ids are used
 	replica bool  // a follower's
 	index   map[Key]*entry
-	order   list // partitions with data move to the end, so that all have their turn
+	order   chain.List[entry, *entry] // partitions with data move to the end, so that all have their turn
 
 	createdMs, usedMs int64
 	size              int // number of partitions when it was last touched
@@ -88,35 +89,10 @@ type entry struct {
 	Partition
 	nameBytes           int // of the topic's name when it came
 	toldHigh, toldStart kafka.Offset
-	prev, next          *entry
+	links               chain.Links[entry]
 }
 
-// list is entries in order.
-type list struct{ first, last *entry }
-
-func (l *list) add(e *entry) {
-	e.prev, e.next = l.last, nil
-	if l.last != nil {
-		l.last.next = e
-	} else {
-		l.first = e
-	}
-	l.last = e
-}
-
-func (l *list) remove(e *entry) {
-	if e.prev != nil {
-		e.prev.next = e.next
-	} else {
-		l.first = e.next
-	}
-	if e.next != nil {
-		e.next.prev = e.prev
-	} else {
-		l.last = e.prev
-	}
-	e.prev, e.next = nil, nil
-}
+func (e *entry) Links() *chain.Links[entry] { return &e.links }
 
 // Len returns the number of partitions.
 func (s *Session) Len() int { return len(s.index) }
@@ -131,7 +107,7 @@ func (s *Session) set(p Partition) {
 	}
 	e := &entry{Partition: p, nameBytes: len(p.Topic), toldHigh: kafka.NoOffset, toldStart: kafka.NoOffset}
 	s.index[p.same()] = e
-	s.order.add(e)
+	s.order.Add(e)
 	s.weight += e.weight()
 }
 
@@ -141,14 +117,14 @@ func (e *entry) weight() int { return 1 + e.nameBytes/200 }
 func (s *Session) forget(k Key) {
 	if e, ok := s.index[k.same()]; ok {
 		delete(s.index, k.same())
-		s.order.remove(e)
+		s.order.Remove(e)
 		s.weight -= e.weight()
 	}
 }
 
 func (s *Session) partitions(out []Partition) []Partition {
 	out = slices.Grow(out, len(s.index))
-	for e := s.order.first; e != nil; e = e.next {
+	for e := s.order.First(); e != nil; e = e.links.Next() {
 		out = append(out, e.Partition)
 		out[len(out)-1].entry = e
 	}
