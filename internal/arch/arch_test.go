@@ -41,6 +41,7 @@ var packages = map[string]struct {
 	"internal/meta":            {'p', []string{"internal/kafka", "internal/invariant", "internal/sysrecord", "internal/config", "internal/quota"}},
 	"internal/group/assign":    {'p', []string{"internal/kafka", "internal/invariant"}},
 	"internal/group":           {'p', []string{"internal/kafka", "internal/invariant", "internal/sysrecord", "internal/group/assign"}},
+	"internal/txn":             {'p', []string{"internal/kafka", "internal/invariant", "internal/sysrecord"}},
 	"internal/producer":        {'p', []string{"internal/kafka", "internal/invariant", "internal/record"}},
 	"internal/partition":       {'p', []string{"internal/kafka", "internal/invariant", "internal/record", "internal/producer"}},
 	"internal/vfs":             {'e', nil},
