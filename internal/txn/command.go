@@ -38,7 +38,7 @@ type InitProducer struct {
 type InitProducerReply struct {
 	Code kafka.Error
 	ID   ID // NoID beside an error
-	// Ongoing is the prepared transaction that was kept, NoID for none.
+	// Ongoing is the prepared transaction that was kept: NoID in Kafka 4.4, which keeps none.
 	Ongoing ID
 }
 
@@ -83,7 +83,7 @@ type DescribeReply struct {
 	State      State
 	ID         ID
 	TimeoutMs  int32
-	StartMs    int64 // -1: no transaction is open
+	StartMs    int64 // when the transaction began that is open or was the last, -1 for none since the producer has the epoch
 	Partitions []kafka.TopicPartition
 }
 
@@ -92,7 +92,7 @@ type Listed struct {
 	TransactionalID string
 	Producer        kafka.ProducerID
 	State           State
-	StartMs         int64 // when the transaction began, -1: none is open
+	StartMs         int64 // as in DescribeReply
 	UpdatedMs       int64 // when the state changed last
 }
 

@@ -34,11 +34,10 @@ type Sent struct {
 	Reply  Reply
 }
 
-// Effects is what a Handle, a Tick, a Marked or a Settle wants done.
+// Effects is what a call of the machine wants done. Those with records have no replies and no markers: these come from Settle.
 type Effects struct {
 	Records []*Record // to append, in this order, as one batch
-	// Replies may leave at once where Records is empty; else when the records are applied. The caller holds them back until all that
-	// was appended before is committed.
+	// Replies are held back by the caller until all that was appended before is committed.
 	Replies []Sent
 	// Markers are to be written when all that was appended before is committed: not earlier, as a marker cannot be taken back.
 	Markers []Marker
