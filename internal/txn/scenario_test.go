@@ -98,7 +98,9 @@ type scenario struct {
 // scenarioStart is not zero, so that a time that nobody has set is seen.
 var scenarioStart = time.UnixMilli(1_000_000)
 
-func testConfig() Config { return Config{TimeoutMax: 15 * time.Minute, IDExpiration: 7 * 24 * time.Hour} }
+func testConfig() Config {
+	return Config{TimeoutMax: 15 * time.Minute, IDExpiration: 7 * 24 * time.Hour}
+}
 
 func newScenario(t *testing.T) *scenario {
 	s := &scenario{t: t, cfg: testConfig(), level: 2, now: scenarioStart, fresh: 1000, names: map[Ticket]string{}, marks: map[uint64]Marker{}}
