@@ -16,7 +16,7 @@ type Command interface {
 	Fail(code kafka.Error) Reply
 }
 
-// Reply answers a Command. Each command has one reply type: *Join is answered by *JoinReply, and so on.
+// Reply answers a Command. Each command has one reply type: *Join is answered by *JoinReply, and so on; both kinds of commit by *CommitReply.
 type Reply interface{ reply() }
 
 // Protocol is one way to assign partitions that a member supports, with what it says to the leader in it.
@@ -150,6 +150,21 @@ func (c *Commit) Reset() {
 	*c = Commit{Topics: c.Topics[:0], answer: CommitReply{Codes: c.answer.Codes[:0]}, records: c.records[:0], writes: c.writes[:0]}
 }
 
+// TxnCommit is TxnOffsetCommit: a Commit that counts when a transaction commits, and never when it aborts. Only partitions that exist are
+// in it. It is answered by a CommitReply.
+type TxnCommit struct {
+	ProducerID    kafka.ProducerID
+	ProducerEpoch kafka.ProducerEpoch
+	Guard         uint64 // of the log, which gave it to the caller: nothing here looks at it
+	Generation    int32  // -1: not a member, or a client that does not say
+	MemberID      string
+	InstanceID    *string
+	// The codes for a commit with a generation to a group that is not there, and for an epoch that is not the member's: they depend
+	// on the version.
+	UnknownGroup, StaleEpoch kafka.Error
+	Topics                   []CommitTopic
+}
+
 // CommitTopic is one topic of a Commit.
 type CommitTopic struct {
 	Topic      string
@@ -165,7 +180,7 @@ type CommitPartition struct {
 	Metadata    *string
 }
 
-// CommitReply answers a Commit: a code for all partitions, or one for each, in request order through all topics.
+// CommitReply answers a Commit or a TxnCommit: a code for all partitions, or one for each, in request order through all topics.
 type CommitReply struct {
 	Code  kafka.Error
 	Codes []kafka.Error
@@ -366,6 +381,9 @@ func (*Leave) Fail(code kafka.Error) Reply { return &LeaveReply{Code: code} }
 
 // Fail implements [Command].
 func (*Commit) Fail(code kafka.Error) Reply { return &CommitReply{Code: code} }
+
+// Fail implements [Command].
+func (*TxnCommit) Fail(code kafka.Error) Reply { return &CommitReply{Code: code} }
 
 // Fail implements [Command].
 func (*Fetch) Fail(code kafka.Error) Reply { return &FetchReply{Code: code} }

@@ -317,31 +317,31 @@ func alike(regexReads map[string]int, reads map[string]readers, members int) boo
 	return false
 }
 
-// checkCommit tells whether the sender may commit. A member that has moved on since it read may commit what it had at that epoch.
-func (c *consumerGroup) checkCommit(commit *Commit) kafka.Error {
-	if commit.Generation < 0 && len(c.members) == 0 {
+// checkCommit tells whether somebody may commit. A member that has moved on since it read may commit what it had at that epoch.
+func (c *consumerGroup) checkCommit(by committer) kafka.Error {
+	if by.generation < 0 && len(c.members) == 0 || by.unnamedInTransaction() {
 		return kafka.None
 	}
-	m := c.members[commit.MemberID]
+	m := c.members[by.memberID]
 	if m == nil {
 		return kafka.UnknownMemberId
 	}
-	stale := kafka.StaleMemberEpoch
+	stale := by.staleEpoch
 	switch {
 	case m.classic != nil:
 		stale = kafka.IllegalGeneration
-	case commit.WithoutEpochs:
+	case by.withoutEpochs:
 		return kafka.UnsupportedVersion
 	}
 	switch {
-	case commit.Generation == m.epoch:
+	case by.generation == m.epoch:
 		return kafka.None
-	case commit.Generation > m.epoch:
+	case by.generation > m.epoch:
 		return stale
 	}
-	for i := range commit.Topics {
-		for _, p := range commit.Topics[i].Partitions {
-			if since, has := m.since(commit.Topics[i].ID, p.Partition); !has || commit.Generation < since {
+	for i := range by.topics {
+		for _, p := range by.topics[i].Partitions {
+			if since, has := m.since(by.topics[i].ID, p.Partition); !has || by.generation < since {
 				return stale
 			}
 		}

@@ -139,21 +139,21 @@ func (f *foreign) whyNotClassic() string {
 }
 
 // checkCommit is checkCommit for a group of another protocol.
-func (f *foreign) checkCommit(c *Commit) kafka.Error {
+func (f *foreign) checkCommit(by committer) kafka.Error {
 	switch {
 	case f.kind == Share:
 		return kafka.GroupIdNotFound
-	case c.Generation < 0 && f.empty():
+	case by.generation < 0 && f.empty(), by.unnamedInTransaction():
 		return kafka.None
 	}
-	member := f.members[c.MemberID]
+	member := f.members[by.memberID]
 	switch {
 	case member == nil:
 		return kafka.UnknownMemberId
-	case member.epoch != c.Generation && c.WithoutEpochs:
+	case member.epoch != by.generation && by.withoutEpochs:
 		return kafka.UnsupportedVersion
-	case member.epoch != c.Generation:
-		return kafka.StaleMemberEpoch
+	case member.epoch != by.generation:
+		return by.staleEpoch
 	}
 	return kafka.None
 }

@@ -18,8 +18,9 @@ var (
 	historyRuns = flag.Int("history.runs", 60, "how many seeds TestHistories runs")
 )
 
-// TestHistories lets random clients use random groups for a while, with refused writes and crashes, and checks after every
-// step what must hold at any time. To repeat a failure: go test ./internal/group -run Histories -history.seed N
+// TestHistories lets random clients use random groups for a while, with refused writes and crashes, and producers commit offsets in
+// transactions whose markers come late, twice or after a crash; and checks after every step what must hold at any time. To repeat
+// a failure: go test ./internal/group -run Histories -history.seed N
 func TestHistories(t *testing.T) {
 	if *historySeed != 0 {
 		runHistory(t, *historySeed)
@@ -45,9 +46,10 @@ type history struct {
 	now     time.Time
 	live    *Machine
 	shadow  *Machine // reads the log as it grows: what a restart would know
-	log     []Record
+	log     []logged
 	tickets Ticket
 	asked   map[Ticket]question
+	ending  map[kafka.ProducerID]bool // transactions that are decided, and whose markers are on their way: whether they commit
 
 	acked    map[string]map[kafka.TopicPartition]kafka.Offset // offsets that clients know to be stored
 	given    map[string]string                                // by group, generation and member: the assignment
@@ -64,18 +66,24 @@ type question struct {
 func runHistory(t *testing.T, seed uint64) {
 	h := &history{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), now: scenarioStart, asked: map[Ticket]question{},
-		acked: map[string]map[kafka.TopicPartition]kafka.Offset{}, given: map[string]string{}, ids: map[string][]string{},
+		ending: map[kafka.ProducerID]bool{},
+		acked:  map[string]map[kafka.TopicPartition]kafka.Offset{}, given: map[string]string{}, ids: map[string][]string{},
 		last: map[string]int32{}, diverged: map[string]bool{},
 	}
 	h.live, h.shadow = h.machine(), h.machine()
 	for h.step = range historySteps {
 		switch n := h.rand.IntN(100); {
-		case n < 85:
+		case n < 80:
 			h.command()
+		case n < 84:
+			h.decide()
+		case n < 88:
+			h.marker()
 		case n < 97:
 			h.pass(time.Duration(h.rand.IntN(8000)) * time.Millisecond)
 		case n < 98:
 			h.do(h.live.TopicsDeleted([]string{"t2"}))
+			h.do(h.live.Expire(h.now)) // of groups, not of offsets: these are kept for a year
 		default:
 			h.crash()
 		}
@@ -86,6 +94,9 @@ func runHistory(t *testing.T, seed uint64) {
 	}
 	// Left alone, everything ends: every request is answered, every group is empty.
 	h.pass(time.Hour)
+	for producer := range historyProducers {
+		h.end(producer, h.ending[producer])
+	}
 	h.check()
 	if len(h.asked) > 0 {
 		h.fail("an hour later %d requests have no answer: %v", len(h.asked), h.asked)
@@ -124,7 +135,7 @@ func (h *history) command() {
 	instance := pick(h, nil, nil, new("i1"), new("i2"))
 	h.tickets++
 	var cmd Command
-	switch h.rand.IntN(12) {
+	switch h.rand.IntN(14) {
 	case 0, 1, 2:
 		cmd = &Join{
 			MemberID: member, InstanceID: instance, ClientID: "c", ClientHost: "/1", SessionTimeoutMs: 6000, RebalanceTimeoutMs: 10_000,
@@ -146,10 +157,19 @@ func (h *history) command() {
 		if h.rand.IntN(3) == 0 {
 			commit.MemberID, commit.InstanceID, commit.Generation = "", nil, -1
 		}
-		for _, topic := range []string{"t1", "t2"} {
-			commit.Topics = append(commit.Topics, CommitTopic{Topic: topic, Partitions: []CommitPartition{
-				{Partition: int32(h.rand.IntN(2)), Offset: kafka.Offset(h.tickets), LeaderEpoch: -1},
-			}})
+		commit.Topics = h.commitTopics()
+		cmd = commit
+	case 11, 12:
+		producer := kafka.ProducerID(h.rand.IntN(int(historyProducers)))
+		if _, over := h.ending[producer]; over {
+			return // it has ended its transaction, and the guard keeps what is late away
+		}
+		commit := &TxnCommit{
+			ProducerID: producer, MemberID: member, InstanceID: instance, Generation: generation, UnknownGroup: kafka.GroupIdNotFound,
+			StaleEpoch: kafka.StaleMemberEpoch, Topics: h.commitTopics(),
+		}
+		if h.rand.IntN(2) == 0 {
+			commit.MemberID, commit.InstanceID, commit.Generation = "", nil, -1
 		}
 		cmd = commit
 	default:
@@ -185,15 +205,17 @@ func (h *history) do(e Effects) {
 		refused = kafka.CoordinatorNotAvailable
 	}
 	for _, r := range e.Records {
+		if refused == kafka.None && e.Txn != nil {
+			h.append(logged{record: r, txn: true, producer: e.Txn.ProducerID})
+			continue
+		}
 		if refused != kafka.None {
 			if g, ok := r.(*GroupRecord); ok && g.Value != nil && len(g.Value.Members) == 0 && g.Value.Generation > 0 {
 				h.diverged[g.Group] = true
 			}
 			continue
 		}
-		h.log = append(h.log, r)
-		h.live.Apply(r)
-		h.shadow.Apply(r)
+		h.append(logged{record: r})
 		h.forget(r)
 		if g, ok := r.(*GroupRecord); ok {
 			delete(h.diverged, g.Group)
@@ -252,15 +274,25 @@ func (h *history) answered(sent Sent) {
 			h.owns(q.group, q.cmd.(*Sync), r)
 		}
 	case *CommitReply:
-		if r.Code == kafka.None {
-			if h.acked[q.group] == nil {
-				h.acked[q.group] = map[kafka.TopicPartition]kafka.Offset{}
-			}
-			for _, t := range q.cmd.(*Commit).Topics {
-				for _, p := range t.Partitions {
-					h.acked[q.group][kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = p.Offset
-				}
-			}
+		switch cmd := q.cmd.(type) {
+		case *Commit:
+			h.storedBeside(q.group, cmd, r)
+		case *TxnCommit:
+			h.storedOpen(q.group, cmd, r)
+		}
+	}
+}
+
+func (h *history) storedBeside(group string, c *Commit, r *CommitReply) {
+	if r.Code != kafka.None {
+		return
+	}
+	if h.acked[group] == nil {
+		h.acked[group] = map[kafka.TopicPartition]kafka.Offset{}
+	}
+	for _, t := range c.Topics {
+		for _, p := range t.Partitions {
+			h.acked[group][kafka.TopicPartition{Topic: t.Topic, Partition: p.Partition}] = p.Offset
 		}
 	}
 }
@@ -308,8 +340,8 @@ func (h *history) crash() {
 	clear(h.diverged)
 	clear(h.given) // a generation that was never written down may come again, and be assigned anew
 	h.live = h.machine()
-	for _, r := range h.log {
-		h.live.Apply(r)
+	for _, l := range h.log {
+		l.apply(h.live)
 	}
 	h.do(h.live.Loaded(h.now))
 }
@@ -336,6 +368,7 @@ func (h *history) check() {
 		if got, want := generationText(live), generationText(logged); settled && !h.diverged[id] && got != want {
 			h.fail("group %s is %s, the log says %s", id, got, want)
 		}
+		h.checkOffsets(live)
 		for tp, offset := range h.acked[id] {
 			if s, ok := logged.offsets[tp.Topic][tp.Partition]; !ok || s.Offset != offset {
 				h.fail("%s was told that offset %d of %v is stored; the log says %v", id, offset, tp, s.Offset)

@@ -71,6 +71,9 @@ type Effects struct {
 	Records []Record // to append, in this order
 	// Separable records may be appended in several batches: each of them is true alone.
 	Separable bool
+	// Txn, when not nil, has Records in the open transaction of its producer: to be appended as one transactional batch of that
+	// producer, and applied with ApplyOpen.
+	Txn *TxnCommit
 	// Replies may leave at once where Records is empty; else when the records are applied. The caller holds back those that
 	// show durable state until what they show is committed.
 	Replies []Sent
@@ -123,7 +126,7 @@ func (c *Config) Check(groupID string, cmd Command) Reply {
 		if refused := c.checkConsumerHeartbeat(groupID, cmd); refused != nil {
 			return refused
 		}
-	case *Sync, *Heartbeat, *Leave, *DeleteOffsets, *ConsumerDescribe:
+	case *Sync, *Heartbeat, *Leave, *TxnCommit, *DeleteOffsets, *ConsumerDescribe:
 		if groupID == "" {
 			return cmd.Fail(kafka.InvalidGroupId)
 		}
@@ -152,6 +155,8 @@ func (m *Machine) Handle(now time.Time, ticket Ticket, groupID string, cmd Comma
 		return reply(ticket, m.describeConsumer(groupID, g))
 	case *Commit:
 		return m.commit(now, ticket, groupID, g, cmd)
+	case *TxnCommit:
+		return m.txnCommit(now, ticket, groupID, g, cmd)
 	case *Fetch:
 		return reply(ticket, m.fetch(g, cmd))
 	case *Describe:

@@ -13,7 +13,7 @@ import (
 
 // commit is OffsetCommit.
 func (m *Machine) commit(now time.Time, ticket Ticket, groupID string, g *group, c *Commit) Effects {
-	if code := m.checkCommit(g, c); code != kafka.None {
+	if code := checkCommit(g, c.committer()); code != kafka.None {
 		return reply(ticket, c.Fail(code))
 	}
 	if g != nil && (g.state == Stable || g.state == PreparingRebalance) {
@@ -36,16 +36,13 @@ func (m *Machine) commit(now time.Time, ticket Ticket, groupID string, g *group,
 		t := &c.Topics[i]
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
-			if p.Metadata != nil && len(*p.Metadata) > m.cfg.OffsetMetadataMax && javaLength(*p.Metadata) > m.cfg.OffsetMetadataMax {
+			if m.tooLarge(p.Metadata) {
 				codes = append(codes, kafka.OffsetMetadataTooLarge)
 				continue
 			}
 			codes = append(codes, kafka.None)
 			w := &c.writes[len(c.records)]
-			w.value = OffsetValue{Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, CommittedMs: nowMs, ExpiresMs: expires, TopicID: t.ID}
-			if p.Metadata != nil {
-				w.value.Metadata = *p.Metadata
-			}
+			w.value = p.value(t.ID, nowMs, expires)
 			w.record = OffsetRecord{Group: groupID, Topic: t.Topic, Partition: p.Partition, Value: &w.value}
 			c.records = append(c.records, &w.record)
 		}
@@ -66,31 +63,18 @@ func (c *Commit) settle(refused kafka.Error) Effects {
 	return Effects{Replies: c.sent[:]}
 }
 
-// checkCommit tells whether the sender may commit for the group: as a member in the present generation, or as somebody outside
-// while the group has no members.
-func (m *Machine) checkCommit(g *group, c *Commit) kafka.Error {
-	switch {
-	case g != nil && g.consumer != nil:
-		return g.consumer.checkCommit(c)
-	case g != nil && g.foreign != nil:
-		return g.foreign.checkCommit(c)
-	case g == nil && c.Generation >= 0:
-		return c.UnknownGroup
-	case g == nil || g.state == Empty && c.Generation < 0:
-		return kafka.None
-	case c.Generation < 0 && c.MemberID == "" && c.InstanceID == nil:
-		return kafka.UnknownMemberId
+// tooLarge tells whether a client wants more stored beside an offset than offset.metadata.max.bytes.
+func (m *Machine) tooLarge(metadata *string) bool {
+	return metadata != nil && len(*metadata) > m.cfg.OffsetMetadataMax && javaLength(*metadata) > m.cfg.OffsetMetadataMax
+}
+
+// value is what is stored of a commit.
+func (p *CommitPartition) value(topicID kafka.TopicID, nowMs, expiresMs int64) OffsetValue {
+	v := OffsetValue{Offset: p.Offset, LeaderEpoch: p.LeaderEpoch, CommittedMs: nowMs, ExpiresMs: expiresMs, TopicID: topicID}
+	if p.Metadata != nil {
+		v.Metadata = *p.Metadata
 	}
-	if code := g.validate(c.MemberID, c.InstanceID); code != kafka.None {
-		return code
-	}
-	switch {
-	case c.Generation != g.generation:
-		return kafka.IllegalGeneration
-	case g.state == CompletingRebalance:
-		return kafka.RebalanceInProgress
-	}
-	return kafka.None
+	return v
 }
 
 // javaLength is the length of a string as Kafka counts it: in units of UTF-16.

@@ -33,6 +33,7 @@ var update = flag.Bool("update", false, "rewrite what the scenarios expect")
 //	beat NAME id= gen= [instance=]
 //	leave NAME a#1 instance=i a#1/i ...
 //	commit NAME [id=] [gen=] [instance=] [retention=] [epoch=] [meta=] [v=9] t-0=5 u-1=7 ...
+//	txn-commit NAME producer= [id=] [gen=] [instance=] [epoch=] [meta=] [v=6] t-0=5 u-1=7 ...
 //	fetch NAME [stable] [as=MEMBER:EPOCH] [t-0 ...]                without partitions: all
 //	describe NAME | list | delete NAME | delete-offsets NAME t-0 ...
 //	hb NAME [id=] [epoch=] [instance=] [topics=t,u] [regex=] [rebalance=] [assignor=] [rack=] [has=t:0:1,u:0|has=] [v=1]
@@ -314,7 +315,14 @@ func (s *scenario) do(e Effects) {
 	}
 	for _, r := range e.Records {
 		s.record(r)
-		if refused == kafka.None {
+		if e.Txn != nil {
+			s.printf("  in the transaction of %d", e.Txn.ProducerID)
+		}
+		switch {
+		case refused != kafka.None:
+		case e.Txn != nil:
+			s.replay(func(m *Machine) { m.ApplyOpen(e.Txn.ProducerID, r) })
+		default:
 			s.replay(func(m *Machine) { m.Apply(r) })
 		}
 	}
@@ -373,6 +381,16 @@ func (s *scenario) command(l line) Command {
 		return c
 	case "commit":
 		return s.commit(l)
+	case "txn-commit":
+		c := s.commit(l)
+		txn := &TxnCommit{
+			ProducerID: kafka.ProducerID(s.number(l.option("producer", ""))), Generation: c.Generation, MemberID: c.MemberID,
+			InstanceID: c.InstanceID, UnknownGroup: kafka.GroupIdNotFound, StaleEpoch: kafka.StaleMemberEpoch, Topics: c.Topics,
+		}
+		if s.number(l.option("v", "6")) < 6 {
+			txn.UnknownGroup, txn.StaleEpoch = kafka.IllegalGeneration, kafka.IllegalGeneration
+		}
+		return txn
 	case "fetch":
 		stable := slices.Contains(l.rest, "stable")
 		partitions := slices.DeleteFunc(l.rest, func(f string) bool { return f == "stable" })
