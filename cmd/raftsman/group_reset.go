@@ -267,19 +267,7 @@ func resetPartitions(ctx context.Context, adm *kadm.Client, group string, commit
 	if err != nil {
 		return nil, err
 	}
-	for topic, partitions := range topics {
-		all := details[topic].Partitions
-		if len(partitions) == 0 {
-			partitions = all.Numbers()
-		}
-		for _, p := range partitions {
-			if _, ok := all[p]; !ok {
-				return nil, fmt.Errorf("%s has no partition %d: it has 0 to %d", topic, p, len(all)-1)
-			}
-		}
-		wanted.Add(topic, partitions...)
-	}
-	return wanted, nil
+	return choosePartitions(details, topics)
 }
 
 // planReset computes where each partition goes. What lies outside of a partition is brought back into it.

@@ -59,7 +59,7 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong. With -o json
 		commands  []*cobra.Command
 	}{
 		{"broker", "A broker:", []*cobra.Command{serveCommand(a), logCommand(a)}},
-		{"records", "Records and who reads them:", []*cobra.Command{topicCommand(a), produceCommand(a), consumeCommand(a), groupCommand(a)}},
+		{"records", "Records and who reads them:", []*cobra.Command{topicCommand(a), produceCommand(a), consumeCommand(a), groupCommand(a), txnCommand(a)}},
 		{"cluster", "A cluster:", []*cobra.Command{clusterCommand(a), configCommand(a), quotaCommand(a)}},
 		{"tool", "This tool:", []*cobra.Command{contextCommand(a), scriptsCommand(a), versionCommand(a)}},
 	} {
@@ -106,7 +106,7 @@ func wrongValue(err error) string {
 		name = "-" + flag.Shorthand
 	}
 	what, known := map[string]string{
-		"int16": "is no whole number", "int32": "is no whole number", "int64": "is no whole number", "int32Slice": "is no whole number",
+		"int16": "is no whole number", "int32": "is no whole number", "int64": "is no whole number", "int32Slice": "is no whole number", "int64Slice": "is no whole number",
 		"duration": "is no time: give 500ms, 30s or 5m, say", "bool": "is neither true nor false",
 	}[flag.Value.Type()]
 	if !known {

@@ -29,6 +29,9 @@ func TestWrongCommandLinesExitWithTwo(t *testing.T) {
 		"cluster describe extra", "cluster health extra", "quota set x=1", "quota set --user u x", "quota set --user u x=-1", "quota unset --ip 1.2.3.4 --user u x",
 		"quota set --default group x=1", "context use", "context set a.b -b x:1", "context set a", "config append topic t x", "config set brokers", "config show topic",
 		"group delete-offsets g", "group list --type x", "group reset g --from-file /nowhere/at/all", "topic list --command-config /nowhere/at/all", "version extra",
+		"txn list extra", "txn list --state ongoin", "txn list --longer-than soon", "txn list --pattern (", "txn list --producer-id x", "txn describe", "txn describe x -t a:0",
+		"txn describe -t a:x", "txn find-hanging x", "txn find-hanging --longer-than soon", "txn abort", "txn abort x -t a:0", "txn abort -t a:0", "txn abort --start-offset 1",
+		"txn abort -t a --start-offset 1", "txn abort -t a:0,1 --start-offset 1", "txn abort -t a:0 --start-offset -1",
 	} {
 		s := newSession()
 		s.app.dial = func(...kgo.Opt) (*kgo.Client, error) {
@@ -64,6 +67,8 @@ func TestValuesOfFlagsAreToldInWords(t *testing.T) {
 		"consume t -p 1,x":              "-p 1,x is no whole number: see `raftsman consume --help`",
 		"topic grow x -p 0":             "-p 0 cannot be: give how many partitions x has to have in all",
 		"group list --state foo":        "--state foo is unknown: it is one of Stable, Empty, PreparingRebalance, CompletingRebalance, Dead, Assigning, Reconciling, NotReady",
+		"txn list --state ongoin":       "--state ongoin is unknown: it is one of Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, PrepareEpochFence, Dead",
+		"txn list --producer-id x":      "--producer-id x is no whole number: see `raftsman txn list --help`",
 		"help topics":                   "there is no `raftsman topics`: did you mean `raftsman topic`?",
 		"help topic lst":                "there is no `raftsman topic lst`: did you mean `raftsman topic list`?",
 	} {
