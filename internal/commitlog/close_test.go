@@ -52,7 +52,7 @@ func TestBriefCloseLeavesOutWhatAStartMakesAnew(t *testing.T) {
 	if err != nil || !ok || at.Offset != 3 {
 		t.Errorf("the record of a time is at %v (%v, %v), want 3", at, ok, err)
 	}
-	verdict, err := l.Producers().Check(idempotent(7, 0, 3, testStart.UnixMilli()), testStart)
+	verdict, err := l.Producers().Check(idempotent(7, 0, 3, testStart.UnixMilli()), producer.NoGuard)
 	if err != nil || !verdict.Duplicate {
 		t.Errorf("a batch that is there: %+v, %v, want that it is a duplicate", verdict, err)
 	}
@@ -191,7 +191,7 @@ func TestBriefCloseLeavesASnapshotBehindTheStart(t *testing.T) {
 				t.Error(err)
 			}
 			l = reopen(t, fs, l, true)
-			verdict, err := l.Producers().Check(idempotent(7, 3, 3, testStart.UnixMilli()), testStart)
+			verdict, err := l.Producers().Check(idempotent(7, 3, 3, testStart.UnixMilli()), producer.NoGuard)
 			if err != nil || !verdict.Duplicate {
 				t.Errorf("what was deleted, sent again: %+v, %v, want that it is a duplicate", verdict, err)
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
@@ -371,7 +372,7 @@ func (c *crasher) checkProducers(start, end kafka.Offset) error {
 		return nil
 	}
 	last := record.Batch(in[len(in)-1].bytes)
-	verdict, err := c.log.Producers().Check(last, c.now)
+	verdict, err := c.log.Producers().Check(last, producer.NoGuard)
 	if err != nil || !verdict.Duplicate || verdict.BaseOffset != last.BaseOffset() {
 		return fmt.Errorf("the last batch, offset %d, sent again: %+v, %w", last.BaseOffset(), verdict, err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
@@ -162,7 +163,7 @@ func TestRetentionNeedsNoRoom(t *testing.T) {
 	if got := again.Segments()[0].Base; got != first || again.EndOffset() != 60 {
 		t.Errorf("after a power cut the log has [%d, %d), want [%d, 60)", got, again.EndOffset(), first)
 	}
-	if err := func() error { _, err := again.Producers().Check(idempotent(7, 60, 1, 0), testStart); return err }(); err != nil {
+	if err := func() error { _, err := again.Producers().Check(idempotent(7, 60, 1, 0), producer.NoGuard); return err }(); err != nil {
 		t.Errorf("the producer's next batch: %v", err)
 	}
 }

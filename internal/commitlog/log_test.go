@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
@@ -226,7 +227,7 @@ func TestCleanReopenKeepsEverything(t *testing.T) {
 	if l.FlushedOffset() != 150 || l.HighWatermark() != 140 || l.LatestEpoch() != 1 {
 		t.Errorf("flushed %d, high watermark %d, epoch %d", l.FlushedOffset(), l.HighWatermark(), l.LatestEpoch())
 	}
-	verdict, err := l.Producers().Check(idempotent(7, 147, 3, 0), testStart)
+	verdict, err := l.Producers().Check(idempotent(7, 147, 3, 0), producer.NoGuard)
 	if err != nil || !verdict.Duplicate || verdict.BaseOffset != 147 {
 		t.Errorf("the last batch again: %+v, %v, want a duplicate of 147", verdict, err)
 	}
@@ -302,7 +303,7 @@ func TestKilledLogIsRecovered(t *testing.T) {
 				t.Errorf("EpochEnd(0) = (%d, %d), want (0, 60)", epoch, end)
 			}
 			last := l.EndOffset() - 3
-			verdict, err := l.Producers().Check(idempotent(7, kafka.Sequence(last), 3, 0), testStart)
+			verdict, err := l.Producers().Check(idempotent(7, kafka.Sequence(last), 3, 0), producer.NoGuard)
 			if err != nil || !verdict.Duplicate || verdict.BaseOffset != last {
 				t.Errorf("the last batch again: %+v, %v, want a duplicate of %d", verdict, err, last)
 			}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
@@ -271,10 +272,10 @@ func TestTruncateBringsProducersBack(t *testing.T) {
 	if err := l.Truncate(33); err != nil {
 		t.Fatal(err)
 	}
-	if v, err := l.Producers().Check(idempotent(7, 32, 1, 0), testStart); err != nil || !v.Duplicate || v.BaseOffset != 32 {
+	if v, err := l.Producers().Check(idempotent(7, 32, 1, 0), producer.NoGuard); err != nil || !v.Duplicate || v.BaseOffset != 32 {
 		t.Errorf("sequence 32 again: %+v, %v", v, err)
 	}
-	if v, err := l.Producers().Check(idempotent(7, 33, 1, 0), testStart); err != nil || v.Duplicate {
+	if v, err := l.Producers().Check(idempotent(7, 33, 1, 0), producer.NoGuard); err != nil || v.Duplicate {
 		t.Errorf("sequence 33, which was cut off: %+v, %v", v, err)
 	}
 }

@@ -97,7 +97,7 @@ func TestSnapshotCountsUpToTheRecoveryPoint(t *testing.T) {
 			if l.EndOffset() != base {
 				t.Fatalf("the log ends at %d, want %d", l.EndOffset(), base)
 			}
-			verdict, err := l.Producers().Check(gone, testStart)
+			verdict, err := l.Producers().Check(gone, producer.NoGuard)
 			if want := below == 0; err != nil || verdict.Duplicate != want {
 				t.Errorf("the batch that only the snapshot tells of: %+v, %v, want a duplicate: %v", verdict, err, want)
 			}

@@ -31,6 +31,8 @@ type State struct {
 
 	// completed are transactions that ended at markers which may not have been replicated yet, by marker.
 	completed []completedTxn
+
+	verifying []verification // in the order in which they were asked about; nil for almost every partition
 }
 
 // few is up to how many producers the lists are walked to find one.
@@ -95,28 +97,31 @@ type Verdict struct {
 
 // Check decides about a client's batch. A batch of the window sent again is a duplicate, whose answer is the original's. The
 // error is kafka.InvalidProducerEpoch for a fenced producer, kafka.OutOfOrderSequenceNumber for a gap, kafka.InvalidTxnState for
-// a batch outside the transaction that its producer has open, each with a message. A producer that is not known, or was
-// forgotten, may begin with any sequence.
-func (s *State) Check(b record.Batch, _ time.Time) (Verdict, error) {
+// a batch outside the transaction that its producer has open, or that begins one without its guard, each with a message. A producer
+// that is not known, or was forgotten, may begin with any sequence.
+func (s *State) Check(b record.Batch, guard Guard) (Verdict, error) {
 	id := b.ProducerID()
 	if id < 0 {
 		return Verdict{}, nil
 	}
 	e := s.find(id)
-	if e == nil {
-		return Verdict{}, s.checkRoom(b)
-	}
 	epoch, first := b.ProducerEpoch(), b.BaseSequence()
-	if epoch < e.epoch {
-		return Verdict{}, kafka.Refuse(kafka.InvalidProducerEpoch, "producer %d has epoch %d: it was fenced by epoch %d", id, epoch, e.epoch)
+	if err := e.fences(id, epoch); err != nil {
+		return Verdict{}, err
 	}
-	if epoch == e.epoch {
+	if e != nil && epoch == e.epoch {
 		if original, ok := e.find(first, b.LastSequence()); ok {
 			return Verdict{
 				Duplicate: true, BaseOffset: original.firstOffset(), LastOffset: original.lastOffset,
 				AppendTimeMs: original.timestampMs,
 			}, nil
 		}
+	}
+	if err := s.checkGuard(e, b, guard); err != nil {
+		return Verdict{}, err
+	}
+	if err := s.checkTurn(e, id, first); err != nil || e == nil {
+		return Verdict{}, err
 	}
 	if err := e.checkSequence(epoch, first); err != nil {
 		return Verdict{}, err
@@ -127,9 +132,32 @@ func (s *State) Check(b record.Batch, _ time.Time) (Verdict, error) {
 	return Verdict{}, nil
 }
 
+// CheckOffsets decides about the offsets that a producer commits in its transaction: a batch without a sequence, which a group's
+// coordinator appends. The errors are those of Check.
+func (s *State) CheckOffsets(b record.Batch, guard Guard) error {
+	e := s.find(b.ProducerID())
+	if err := e.fences(b.ProducerID(), b.ProducerEpoch()); err != nil {
+		return err
+	}
+	return s.checkGuard(e, b, guard)
+}
+
+// fences refuses an epoch before the one that the producer is known to have. Of a producer that is not known, which is nil, any will do.
+func (e *entry) fences(id kafka.ProducerID, epoch kafka.ProducerEpoch) error {
+	if e == nil || epoch >= e.epoch {
+		return nil
+	}
+	return kafka.Refuse(kafka.InvalidProducerEpoch, "producer %d has epoch %d: it was fenced by epoch %d", id, epoch, e.epoch)
+}
+
+// inTransaction tells whether the producer has begun its transaction of that epoch. nil has not.
+func (e *entry) inTransaction(epoch kafka.ProducerEpoch) bool {
+	return e != nil && e.txnStart >= 0 && e.epoch == epoch
+}
+
 // checkRoom refuses a new transaction where every producer that is remembered has one open: none of them may be forgotten.
-func (s *State) checkRoom(b record.Batch) error {
-	if b.IsTransactional() && s.max > 0 && s.count >= s.max && s.idle.first == nil {
+func (s *State) checkRoom() error {
+	if s.max > 0 && s.count >= s.max && s.idle.first == nil {
 		return kafka.Refuse(kafka.PolicyViolation, "all of the %d producers that the partition remembers have transactions open", s.max)
 	}
 	return nil
@@ -221,6 +249,9 @@ func (s *State) Apply(b record.Batch, now time.Time) (Completed, bool) {
 		}
 		return s.end(b, marker, now)
 	}
+	if b.IsTransactional() {
+		s.verified(id)
+	}
 	e := s.touch(id, now)
 	e.setEpoch(b.ProducerEpoch())
 	e.remember(batchMeta{
@@ -238,6 +269,7 @@ func (s *State) Apply(b record.Batch, now time.Time) (Completed, bool) {
 
 // end applies a marker.
 func (s *State) end(b record.Batch, marker record.Marker, now time.Time) (Completed, bool) {
+	s.verified(b.ProducerID())
 	e := s.touch(b.ProducerID(), now)
 	e.setEpoch(b.ProducerEpoch())
 	e.coordinatorEpoch = marker.CoordinatorEpoch
@@ -361,9 +393,10 @@ func (e *entry) remember(m batchMeta) {
 }
 
 // Expire forgets the producers that were idle for that long. A producer with an open transaction stays. Those that came from a
-// snapshot count as heard of when Expire is first called: their own timestamps may be any.
+// snapshot count as heard of when Expire is first called: their own timestamps may be any. Guards of that age go as well.
 func (s *State) Expire(now time.Time, after time.Duration) {
 	nowMs := now.UnixMilli()
+	s.expireGuards(nowMs, after)
 	for e := s.idle.first; e != nil; {
 		next := e.next
 		if e.touchedMs == 0 {

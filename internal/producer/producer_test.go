@@ -27,7 +27,7 @@ func TestRule49DedupWindow(t *testing.T) {
 	}
 	for range 2 {
 		for i, b := range batches {
-			verdict, err := p.state.Check(b, p.now)
+			verdict, err := p.state.Check(b, NoGuard)
 			if i < 3 {
 				if !errors.Is(err, kafka.OutOfOrderSequenceNumber) {
 					t.Errorf("batch %d, which is too old: %+v, %v", i, verdict, err)
@@ -146,7 +146,7 @@ func TestOpenTransactionsAreNotForgottenForNewOnes(t *testing.T) {
 		s.Apply(batchOf(record.Producer{ID: kafka.ProducerID(i)}, 1, true, start), start)
 	}
 	third := batchOf(record.Producer{ID: 2}, 1, true, start)
-	if _, err := s.Check(third, start); !errors.Is(err, kafka.PolicyViolation) {
+	if _, err := s.Check(third, Unguarded); !errors.Is(err, kafka.PolicyViolation) {
 		t.Errorf("a third transaction where two are remembered: %v, want %v", err, kafka.PolicyViolation)
 	}
 	s.Apply(third, start) // as a follower must
@@ -270,7 +270,7 @@ func TestBatchesWithoutAProducerAreNobodys(t *testing.T) {
 	b := record.Builder{}
 	b.Add(nil, nil, nil, 1)
 	plain := b.Build()
-	if v, err := s.Check(plain, start); v.Duplicate || err != nil {
+	if v, err := s.Check(plain, NoGuard); v.Duplicate || err != nil {
 		t.Errorf("%+v, %v", v, err)
 	}
 	s.Apply(plain, start)
@@ -433,7 +433,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%+v came back as %+v", s.Producers(), again.Producers())
 		}
 		b := batchOf(record.Producer{ID: 1, Epoch: 1, BaseSequence: 9}, 2, true, start)
-		_, _ = s.Check(b, start)
+		_, _ = s.Check(b, NoGuard)
 		s.Apply(b, start)
 		s.LastStable(100)
 		s.SetMax(1)
@@ -448,7 +448,7 @@ func BenchmarkCheckAndApply(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		setSequence(batch, sequence)
-		if _, err := s.Check(batch, start); err != nil {
+		if _, err := s.Check(batch, NoGuard); err != nil {
 			b.Fatal(err)
 		}
 		s.Apply(batch, start)

@@ -9,6 +9,7 @@ import (
 	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
 )
 
@@ -19,9 +20,39 @@ type appended struct {
 	timeMs    int64 // of a duplicate's original
 }
 
-// append puts one batch at the end of the log. The caller holds mu. checked batches come from clients: the sequence rules of
-// idempotent producers apply to them.
-func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time) (appended, error) {
+// writer says who appends a batch, as which rules it must keep depends on that.
+type writer struct {
+	kind  author
+	guard producer.Guard // of a client, and of a group's offsets
+	// Of a marker: what its batch does not say, or only in its record.
+	coordinatorEpoch int32
+	protocol         int16
+}
+
+type author uint8
+
+const (
+	byNode       author = iota // this node's own: believed
+	byClient                   // with sequences
+	byTxnOffsets               // a group's, which a producer commits in its transaction
+	byMarker                   // a marker
+)
+
+// check looks at a batch before it is appended.
+func (w writer) check(producers *producer.State, b record.Batch) (producer.Verdict, error) {
+	switch w.kind {
+	case byClient:
+		return producers.Check(b, w.guard)
+	case byTxnOffsets:
+		return producer.Verdict{}, producers.CheckOffsets(b, w.guard)
+	case byMarker:
+		return producer.Verdict{}, producers.CheckMarker(b.ProducerID(), b.ProducerEpoch(), w.coordinatorEpoch, w.protocol)
+	}
+	return producer.Verdict{}, nil
+}
+
+// append puts one batch at the end of the log. The caller holds mu.
+func (p *replica) append(b record.Batch, acks int16, by writer, now time.Time) (appended, error) {
 	defer invariant.NoPanic()
 	if err := p.serves(); err != nil {
 		return appended{}, err
@@ -32,16 +63,14 @@ func (p *replica) append(b record.Batch, acks int16, checked bool, now time.Time
 	if err := p.core.Admit(acks); err != nil {
 		return appended{}, err
 	}
-	if checked {
-		verdict, err := p.log.Producers().Check(b, now)
-		if err != nil {
-			return appended{}, err
-		}
-		if verdict.Duplicate {
-			return appended{base: verdict.BaseOffset, end: verdict.LastOffset + 1, duplicate: true, timeMs: verdict.AppendTimeMs}, nil
-		}
+	verdict, err := by.check(p.log.Producers(), b)
+	if err != nil {
+		return appended{}, err
 	}
-	if err := p.roomFor(len(b), checked); err != nil {
+	if verdict.Duplicate {
+		return appended{base: verdict.BaseOffset, end: verdict.LastOffset + 1, duplicate: true, timeMs: verdict.AppendTimeMs}, nil
+	}
+	if err := p.roomFor(len(b), by.kind == byClient); err != nil {
 		return appended{}, err
 	}
 	if _, err := p.log.Append(b, p.core.Epoch(), now); err != nil {
@@ -125,13 +154,17 @@ func (p *replica) failedWrite(doing string, err error) error {
 // watermark has passed it in the leader epoch in which it was written) or has failed. done may be called before Append
 // returns, or later from any goroutine, and must not block. The batch may be reused when Append has returned.
 func (m *Manager) Append(tp kafka.TopicPartition, batch record.Batch, done func(last kafka.Offset, err error)) {
+	m.commit(tp, batch, writer{kind: byNode}, done)
+}
+
+func (m *Manager) commit(tp kafka.TopicPartition, batch record.Batch, by writer, done func(last kafka.Offset, err error)) {
 	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
 	if err == nil {
 		p.traffic.ProduceRequests.Inc()
-		err = p.commit(batch, done)
+		err = p.commit(batch, by, done)
 		for next := p.successor(err); next != nil; next = p.successor(err) {
 			p = next
-			err = p.commit(batch, done)
+			err = p.commit(batch, by, done)
 		}
 	}
 	if err != nil {
@@ -140,18 +173,20 @@ func (m *Manager) Append(tp kafka.TopicPartition, batch record.Batch, done func(
 }
 
 // commit appends the batch and parks done; an error means that done was not parked and is not called.
-func (p *replica) commit(batch record.Batch, done func(kafka.Offset, error)) error {
+func (p *replica) commit(batch record.Batch, by writer, done func(kafka.Offset, error)) error {
 	if err := p.serves(); err != nil {
 		return err
 	}
-	if most := p.settings.Load().rules.MaxBytes; len(batch) > most {
-		return kafka.Refuse(kafka.MessageTooLarge, "a batch of %d bytes: %s takes %d (max.message.bytes)", len(batch), p.tp.Topic, most)
+	if by.kind != byMarker { // a marker is smaller than any limit that makes sense, and a transaction must end
+		if most := p.settings.Load().rules.MaxBytes; len(batch) > most {
+			return kafka.Refuse(kafka.MessageTooLarge, "a batch of %d bytes: %s takes %d (max.message.bytes)", len(batch), p.tp.Topic, most)
+		}
 	}
 	if err := p.fitsSegment(batch); err != nil {
 		return err
 	}
 	p.mu.Lock()
-	at, err := p.append(batch, -1, false, p.m.now())
+	at, err := p.append(batch, -1, by, p.m.now())
 	if err != nil {
 		p.mu.Unlock()
 		return p.failedWrite("append to", err)

@@ -6,6 +6,7 @@ package replica
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -49,6 +50,7 @@ type Manager struct {
 
 	table  table
 	expiry expiry
+	guards atomic.Uint64 // the last producer.Guard that was given out
 
 	trafficMu sync.Mutex   // guards gone, and that a topic is counted in the table or there; held for memory only
 	gone      TrafficNow   // of topics that were deleted

@@ -366,6 +366,7 @@ func (mv *move) swap(now time.Time) (*replica, error) {
 	next.assigned.Store(p.assigned.Load())
 	next.uncleanable.Store(p.uncleanable.Load())
 	next.cleanedMs.Store(p.cleanedMs.Load())
+	log.Producers().TakeGuards(p.log.Producers())
 	// Nothing is taken until the old folder has durably lost its name: a power cut would leave two, and who does not know from the
 	// metadata where the partition is would go by the older one.
 	next.mu.Lock()

@@ -64,10 +64,10 @@ func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 		if err == nil {
 			p.traffic.ProduceRequests.Inc()
 			var parked bool
-			parked, err = p.produce(op, i, req, part.Records)
+			parked, err = p.produce(op, i, req, part)
 			for next := p.successor(err); next != nil; next = p.successor(err) {
 				p = next
-				parked, err = p.produce(op, i, req, part.Records)
+				parked, err = p.produce(op, i, req, part)
 			}
 			if parked {
 				continue
@@ -115,7 +115,7 @@ func tellsLogStart(code kafka.Error, records []byte) bool {
 
 // produce appends what a client sent. When parked is true, the op's finish is called for i once it has got where it is to go;
 // else it has, or the error says why not.
-func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, records []byte) (parked bool, err error) {
+func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, part *ProducePartition) (parked bool, err error) {
 	if err := p.serves(); err != nil {
 		return false, err
 	}
@@ -125,7 +125,7 @@ func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, records []b
 	now := p.m.now()
 	rules := p.settings.Load().rules
 	rules.NowMs, rules.TransactionalRequest = now.UnixMilli(), req.Transactional
-	admitted, err := record.Admit(records, rules)
+	admitted, err := record.Admit(part.Records, rules)
 	if err == nil {
 		err = p.fitsSegment(admitted.Batch)
 	}
@@ -137,7 +137,7 @@ func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, records []b
 	deadlineMs := now.UnixMilli() + int64(max(req.TimeoutMs, 0))
 
 	p.mu.Lock()
-	at, err := p.append(admitted.Batch, req.Acks, true, now)
+	at, err := p.append(admitted.Batch, req.Acks, writer{kind: byClient, guard: part.Guard}, now)
 	if err != nil {
 		p.mu.Unlock()
 		return false, p.failedWrite("append to", err)

@@ -3,6 +3,7 @@ package replica
 import (
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
 )
 
@@ -20,6 +21,7 @@ type ProducePartition struct {
 	TopicID   kafka.TopicID
 	Partition int32
 	Records   []byte
+	Guard     producer.Guard // of Verification, where the records begin a transaction
 }
 
 // ProduceResult is what became of one partition's records.

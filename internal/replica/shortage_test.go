@@ -174,7 +174,7 @@ func TestLoadTellsOfNothingThatIsNotDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.mu.Lock()
-	_, err = p.append(record.Batch(plain("b")), -1, false, time.Now()) // and nobody tells the flusher
+	_, err = p.append(record.Batch(plain("b")), -1, writer{kind: byNode}, time.Now()) // and nobody tells the flusher
 	p.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
