@@ -62,7 +62,7 @@ func (c cluster) Consumers(name string) group.ConsumerSettings { return c.consum
 
 // learn tells the machine of the newest metadata, at the cost of what has changed since it was told last. Groups look at it when a
 // member is heard of, so nobody need be told before.
-func (s *shard) learn() {
+func (s *groupShard) learn() {
 	now := s.c.opts.Image()
 	if now == s.learned {
 		return
@@ -94,7 +94,7 @@ func sameForGroups(a, b *meta.Topic) bool {
 }
 
 // doAside does what the machine wants done without it, one after the other, and hands the machine what comes of it.
-func (s *shard) doAside(asides []group.Aside) {
+func (s *groupShard) doAside(asides []group.Aside) {
 	if len(asides) == 0 {
 		return
 	}
@@ -108,16 +108,21 @@ func (s *shard) doAside(asides []group.Aside) {
 			result, ok := s.workAside(a)
 			<-s.c.asides
 			if !ok {
-				s.postAsync(event{kind: brokenEvent})
+				s.postAsync(groupEvent{kind: brokenEvent})
 				return
 			}
-			s.postAsync(event{kind: finishEvent, group: a.Group, result: result})
+			s.task(func() {
+				s.maintain(func() group.Effects {
+					s.learn()
+					return s.machine.Finish(s.c.opts.Now(), a.Group, result)
+				})
+			})
 		}
 	})
 }
 
 // workAside survives a panic as the shard does, which is loaded again then.
-func (s *shard) workAside(a group.Aside) (result any, ok bool) {
+func (s *groupShard) workAside(a group.Aside) (result any, ok bool) {
 	defer func() {
 		if reason := recover(); reason != nil {
 			if _, ours := reason.(invariant.Violation); ours {
@@ -127,14 +132,4 @@ func (s *shard) workAside(a group.Aside) (result any, ok bool) {
 		}
 	}()
 	return a.Work(s.goesOn), true
-}
-
-// goesOn tells that the shard has not ended.
-func (s *shard) goesOn() bool {
-	select {
-	case <-s.ended:
-		return false
-	default:
-		return true
-	}
 }

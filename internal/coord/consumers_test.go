@@ -200,10 +200,10 @@ func TestPanicAsideEndsTheShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.commit("g", 7)
-		s := w.c.shardOf("g")
+		s := w.c.groups.of("g")
 		s.doAside([]group.Aside{{Group: "g", Work: func(func() bool) any { panic("odd") }}})
 		synctest.Wait()
-		if s == w.c.shardOf("g") && !s.failed.Load() {
+		if s == w.c.groups.of("g") && !s.failed.Load() {
 			t.Error("the shard goes on")
 		}
 		time.Sleep(reloadAfter)

@@ -8,10 +8,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/group"
@@ -59,11 +57,12 @@ type Options struct {
 // Coordinator answers for the groups whose partition of __consumer_offsets this node leads. It is safe for concurrent use.
 type Coordinator struct {
 	opts   Options
-	view   atomic.Pointer[view] // what Do reads
-	stop   context.Context      // ends when Close begins
+	stop   context.Context // ends when Close begins
 	end    context.CancelFunc
 	loads  chan struct{} // limits how many shards load at once: loading is reading the disk
 	asides chan struct{} // limits how much work aside is done at once
+
+	groups hosting[*groupShard]
 
 	metrics Metrics
 	wakes   wakes
@@ -72,14 +71,7 @@ type Coordinator struct {
 	closed  bool
 	image   *meta.Image    // the last that Apply was given
 	running sync.WaitGroup // loads and executors
-	making  *creation
-	sweep   *time.Timer // looks for expired offsets
-}
-
-// view is an immutable list of the shards here, by partition.
-type view struct {
-	partitions int32 // of __consumer_offsets; 0 while there is none
-	shards     []*shard
+	sweep   *time.Timer    // looks for expired offsets
 }
 
 // loadsAtOnce is how many partitions are loaded in parallel.
@@ -95,7 +87,7 @@ func New(opts Options) *Coordinator {
 	c := &Coordinator{opts: opts, loads: make(chan struct{}, loadsAtOnce), asides: make(chan struct{}, asidesAtOnce)}
 	c.wakes.start = c.start
 	c.stop, c.end = context.WithCancel(context.Background())
-	c.view.Store(&view{})
+	c.groups.open(c, meta.OffsetsTopic, newGroupShard)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sweep = time.AfterFunc(opts.RetentionCheck, c.expire)
@@ -131,63 +123,23 @@ func (c *Coordinator) Do(groupID string, cmd group.Command, reply func(group.Rep
 		reply(refused)
 		return
 	}
-	s := c.shardOf(groupID)
-	if s == nil || !s.post(event{kind: commandEvent, group: groupID, cmd: cmd, reply: reply}) {
+	s := c.groups.of(groupID)
+	if s == nil || !s.post(groupEvent{kind: commandEvent, key: groupID, cmd: cmd, reply: reply}) {
 		reply(cmd.Fail(kafka.NotCoordinator))
 	}
 }
 
-func (c *Coordinator) shardOf(groupID string) *shard {
-	v := c.view.Load()
-	if v.partitions == 0 {
-		return nil
-	}
-	return v.shards[kafka.PartitionFor(groupID, v.partitions)]
-}
-
 // List hands all groups that this node answers for to reply, by name; COORDINATOR_LOAD_IN_PROGRESS when some are not known yet.
 func (c *Coordinator) List(reply func([]group.Listed, kafka.Error)) {
-	l := &listing{left: 1, reply: reply}
-	for _, s := range c.view.Load().shards {
-		if s == nil {
-			continue
-		}
+	l := newListing(reply, func(a, b group.Listed) int { return strings.Compare(a.Group, b.Group) })
+	for s := range c.groups.all() {
 		l.expect()
-		if !s.post(event{kind: listEvent, list: l.add}) {
+		e := groupEvent{kind: taskEvent, task: func() { l.add(s.machine.List(), kafka.None) }, refused: l.refused}
+		if !s.post(e) {
 			l.add(nil, kafka.None)
 		}
 	}
 	l.add(nil, kafka.None)
-}
-
-// listing gathers the groups of all shards.
-type listing struct {
-	mu    sync.Mutex // guards all below
-	left  int
-	found []group.Listed
-	code  kafka.Error
-	reply func([]group.Listed, kafka.Error)
-}
-
-func (l *listing) expect() {
-	l.mu.Lock()
-	l.left++
-	l.mu.Unlock()
-}
-
-func (l *listing) add(groups []group.Listed, code kafka.Error) {
-	l.mu.Lock()
-	l.found = append(l.found, groups...)
-	if code != kafka.None {
-		l.code, l.found = code, nil
-	}
-	l.left--
-	done := l.left == 0
-	l.mu.Unlock()
-	if done {
-		slices.SortFunc(l.found, func(a, b group.Listed) int { return strings.Compare(a.Group, b.Group) })
-		l.reply(l.found, l.code)
-	}
 }
 
 // Apply follows the metadata: it loads shards for partitions that this node now leads, drops those that it leads no more, and
@@ -197,71 +149,21 @@ func (c *Coordinator) Apply(old, now *meta.Image) {
 	c.mu.Lock()
 	c.image = now
 	c.mu.Unlock()
-	if offsetsTopic(old) != offsetsTopic(now) {
+	if c.groups.changed(old, now) {
 		c.follow()
 	}
 	if deleted := deletedTopics(old, now); len(deleted) > 0 {
-		for _, s := range c.view.Load().shards {
-			if s != nil {
-				s.postAsync(event{kind: deletedEvent, names: deleted})
-			}
+		for s := range c.groups.all() {
+			s.postAsync(groupEvent{kind: taskEvent, keep: true, task: func() {
+				s.maintain(func() group.Effects { return s.machine.TopicsDeleted(deleted) })
+			}})
 		}
 	}
-}
-
-// offsetsTopic returns the topic that groups are stored in, or nil. Images share it as long as nothing of it changes.
-func offsetsTopic(im *meta.Image) *meta.Topic {
-	if im == nil {
-		return nil
-	}
-	t, _ := im.Topic(meta.OffsetsTopic)
-	return t
 }
 
 // follow makes the shards what the last image and the partitions say.
 func (c *Coordinator) follow() {
-	c.mu.Lock()
-	now := c.image
-	if c.closed || now == nil {
-		c.mu.Unlock()
-		return
-	}
-	before := c.view.Load()
-	next := &view{}
-	if t := offsetsTopic(now); t != nil {
-		next.partitions = int32(len(t.Partitions))
-	}
-	next.shards = make([]*shard, next.partitions)
-	var dropped, started []*shard
-	for p := range next.partitions {
-		tp := kafka.TopicPartition{Topic: meta.OffsetsTopic, Partition: p}
-		epoch, leads := c.opts.Partitions.Leads(tp)
-		var s *shard
-		if int(p) < len(before.shards) {
-			s = before.shards[p]
-		}
-		if s != nil && (!leads || s.epoch != epoch || s.failed.Load()) {
-			dropped, s = append(dropped, s), nil
-		}
-		if s == nil && leads {
-			s = newShard(c, tp, epoch)
-			started = append(started, s)
-		}
-		next.shards[p] = s
-	}
-	for i := int(next.partitions); i < len(before.shards); i++ {
-		if before.shards[i] != nil {
-			dropped = append(dropped, before.shards[i])
-		}
-	}
-	c.view.Store(next)
-	c.mu.Unlock()
-	for _, s := range dropped {
-		s.postAsync(event{kind: closeEvent, code: kafka.NotCoordinator})
-	}
-	for _, s := range started {
-		c.start(s.load)
-	}
+	c.groups.follow()
 }
 
 // deletedTopics lists the names of topics that are no more, under their id.
@@ -281,10 +183,8 @@ func deletedTopics(old, now *meta.Image) []string {
 
 // expire lets all shards look for expired offsets.
 func (c *Coordinator) expire() {
-	for _, s := range c.view.Load().shards {
-		if s != nil {
-			s.post(event{kind: expireEvent})
-		}
+	for s := range c.groups.all() {
+		s.task(func() { s.maintain(func() group.Effects { return s.machine.Expire(c.opts.Now()) }) })
 	}
 	c.mu.Lock()
 	if !c.closed {
@@ -311,19 +211,10 @@ func (c *Coordinator) Close(ctx context.Context) error {
 	c.sweep.Stop()
 	c.mu.Unlock()
 	c.end()
-	v := c.view.Swap(&view{})
-	for _, s := range v.shards {
-		if s != nil {
-			s.post(event{kind: closeEvent, code: kafka.NotCoordinator})
-		}
-	}
+	ended := c.groups.close()
 	done := make(chan struct{})
 	go func() { // ends with what it waits for
-		for _, s := range v.shards {
-			if s != nil {
-				<-s.ended
-			}
-		}
+		ended()
 		c.running.Wait()
 		close(done)
 	}()

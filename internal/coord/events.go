@@ -10,10 +10,7 @@ import (
 const reasonBytesMax = 255
 
 // report logs and counts what has happened to groups.
-func (s *shard) report() {
-	if s.machine == nil {
-		return
-	}
+func (s *groupShard) report() {
 	for _, e := range s.machine.TakeEvents() {
 		s.c.metrics.count(e.Kind)
 		args := []any{"group", e.Group, "generation", e.Generation, "members", e.Members}

@@ -4,10 +4,9 @@ import (
 	"context"
 
 	"github.com/raftsman/raftsman/internal/kafka"
-	"github.com/raftsman/raftsman/internal/meta"
 )
 
-// creation is one attempt to create __consumer_offsets: all who miss the topic wait for the same.
+// creation is one attempt to create a topic: all who miss it wait for the same.
 type creation struct {
 	done chan struct{}
 	err  error
@@ -16,16 +15,20 @@ type creation struct {
 // Find returns the node that answers for the group. The topic is created when it is missing. The error is
 // COORDINATOR_NOT_AVAILABLE while nobody answers.
 func (c *Coordinator) Find(ctx context.Context, groupID string) (kafka.NodeID, error) {
-	t, ok := c.opts.Image().Topic(meta.OffsetsTopic)
+	return c.groups.find(ctx, groupID)
+}
+
+func (h *hosting[S]) find(ctx context.Context, key string) (kafka.NodeID, error) {
+	t, ok := h.c.opts.Image().Topic(h.topic)
 	if !ok {
-		if err := c.create(ctx); err != nil {
+		if err := h.create(ctx); err != nil {
 			return kafka.NoNode, kafka.CoordinatorNotAvailable
 		}
-		if t, ok = c.opts.Image().Topic(meta.OffsetsTopic); !ok {
+		if t, ok = h.c.opts.Image().Topic(h.topic); !ok {
 			return kafka.NoNode, kafka.CoordinatorNotAvailable
 		}
 	}
-	leader := t.Partitions[kafka.PartitionFor(groupID, int32(len(t.Partitions)))].Leader
+	leader := t.Partitions[kafka.PartitionFor(key, int32(len(t.Partitions)))].Leader
 	if leader == kafka.NoNode {
 		return kafka.NoNode, kafka.CoordinatorNotAvailable
 	}
@@ -33,23 +36,24 @@ func (c *Coordinator) Find(ctx context.Context, groupID string) (kafka.NodeID, e
 }
 
 // create creates the topic, or waits for who does it already.
-func (c *Coordinator) create(ctx context.Context) error {
+func (h *hosting[S]) create(ctx context.Context) error {
+	c := h.c
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return kafka.CoordinatorNotAvailable
 	}
-	making := c.making
+	making := h.making
 	if making == nil {
 		making = &creation{done: make(chan struct{})}
-		c.making = making
+		h.making = making
 		c.running.Go(func() {
-			making.err = c.opts.CreateTopic(c.stop, meta.OffsetsTopic)
+			making.err = c.opts.CreateTopic(c.stop, h.topic)
 			if making.err != nil {
-				c.opts.Log.Warn("cannot create the topic that groups are stored in", "topic", meta.OffsetsTopic, "error", making.err)
+				c.opts.Log.Warn("cannot create a coordinator's topic", "topic", h.topic, "error", making.err)
 			}
 			c.mu.Lock()
-			c.making = nil
+			h.making = nil
 			c.mu.Unlock()
 			close(making.done)
 		})

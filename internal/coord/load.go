@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/record"
 )
@@ -17,9 +16,18 @@ const (
 
 var errClosing = errors.New("the coordinator is closing")
 
+// reader is a machine that reads its log.
+type reader interface {
+	// record takes one record in, or says why it cannot be read.
+	record(b record.Batch, key, value []byte) error
+	marker(producer kafka.ProducerID, commit bool)
+	// size is how much it knows, for the log.
+	size() int
+}
+
 // load reads the partition's log into a new machine and hands it to the shard.
-func (s *shard) load() {
-	grace := time.AfterFunc(s.c.opts.LoadGrace, func() { s.post(event{kind: graceEvent}) })
+func (s *executor[C, R]) load() {
+	grace := time.AfterFunc(s.c.opts.LoadGrace, func() { s.post(event[C, R]{kind: graceEvent}) })
 	defer grace.Stop()
 	select {
 	case s.c.loads <- struct{}{}:
@@ -27,21 +35,24 @@ func (s *shard) load() {
 	case <-s.c.stop.Done():
 		return
 	}
-	l := loader{shard: s, machine: group.New(s.c.opts.Group, s.c.opts.Random), begun: s.c.opts.Now()}
+	l := loader{c: s.c, read: s.host.reader(), what: s.what, tp: s.tp, ended: s.ended, begun: s.c.opts.Now()}
 	l.reported = l.begun
 	err := s.c.opts.Partitions.Load(s.tp, l.batch)
 	if err == nil {
-		l.report("groups loaded")
+		l.report(s.what + " loaded")
 		s.c.metrics.Loads.Inc()
 		s.c.metrics.LoadMicros.Observe(s.c.opts.Now().Sub(l.begun).Microseconds())
 	}
-	s.post(event{kind: loadedEvent, machine: l.machine, err: err})
+	s.post(event[C, R]{kind: loadedEvent, read: l.read, err: err})
 }
 
 // loader replays batches.
 type loader struct {
-	shard    *shard
-	machine  *group.Machine
+	c        *Coordinator
+	read     reader
+	what     string
+	tp       kafka.TopicPartition
+	ended    <-chan struct{} // when the shard has
 	begun    time.Time
 	reported time.Time
 
@@ -50,21 +61,21 @@ type loader struct {
 
 func (l *loader) batch(b record.Batch) error {
 	select {
-	case <-l.shard.ended:
+	case <-l.ended:
 		return errClosing
-	case <-l.shard.c.stop.Done():
+	case <-l.c.stop.Done():
 		return errClosing
 	default:
 	}
-	if now := l.shard.c.opts.Now(); now.Sub(l.reported) >= loadReportEvery {
+	if now := l.c.opts.Now(); now.Sub(l.reported) >= loadReportEvery {
 		l.reported = now
-		l.report("loading groups")
+		l.report("loading " + l.what)
 	}
 	l.bytes += int64(len(b))
 	if b.IsControl() {
 		m, ok, err := b.Marker()
 		if ok {
-			l.machine.EndTransaction(b.ProducerID(), m.Commit)
+			l.read.marker(b.ProducerID(), m.Commit)
 		}
 		return err
 	}
@@ -73,78 +84,49 @@ func (l *loader) batch(b record.Batch) error {
 			return err
 		}
 		l.records++
-		l.record(b, r)
+		if r.Key == nil {
+			l.skip(r, errors.New("it has no key"))
+			continue
+		}
+		if err := l.read.record(b, r.Key, r.Value); err != nil {
+			l.skip(r, err)
+		}
 	}
 	return nil
 }
 
-func (l *loader) record(b record.Batch, r record.Record) {
-	if r.Key == nil {
-		l.skip(r, errors.New("it has no key"))
-		return
-	}
-	decoded, err := group.Decode(r.Key, r.Value)
-	switch {
-	case err != nil:
-		l.skip(r, err)
-	case decoded == nil:
-	case b.IsTransactional():
-		l.machine.ApplyOpen(b.ProducerID(), decoded)
-	default:
-		l.machine.Apply(decoded)
-	}
-}
-
-// skip passes over a record that cannot be read: one bad record must not keep all groups of the partition away.
+// skip passes over a record that cannot be read: one bad record must not keep all else in the partition away.
 func (l *loader) skip(r record.Record, err error) {
 	if l.damaged++; l.damaged <= 10 {
-		l.shard.c.opts.Log.Error("a record of a group cannot be read and is passed over", "partition", l.shard.tp,
+		l.c.opts.Log.Error("a record of "+l.what+" cannot be read and is passed over", "partition", l.tp,
 			"offset", r.Offset, "error", err)
 	}
 }
 
 func (l *loader) report(what string) {
-	took := l.shard.c.opts.Now().Sub(l.begun)
-	log := l.shard.c.opts.Log.Debug
+	took := l.c.opts.Now().Sub(l.begun)
+	log := l.c.opts.Log.Debug
 	if took >= loadReportEvery {
-		log = l.shard.c.opts.Log.Info
+		log = l.c.opts.Log.Info
 	}
-	log(what, "partition", l.shard.tp, "records", l.records, "bytes", l.bytes, "groups", l.machine.Groups(), "took", took)
+	log(what, "partition", l.tp, "records", l.records, "bytes", l.bytes, l.what, l.read.size(), "took", took)
 }
 
 // loaded begins to serve.
-func (s *shard) loaded(e *event) {
+func (s *executor[C, R]) loaded(e *event[C, R]) {
 	if e.err != nil {
 		if !errors.Is(e.err, errClosing) {
-			s.c.opts.Log.Error("cannot load groups; trying again", "partition", s.tp, "error", e.err)
+			s.c.opts.Log.Error("cannot load "+s.what+"; trying again", "partition", s.tp, "error", e.err)
 		}
-		s.refuseEarly(kafka.CoordinatorLoadInProgress)
+		s.refuseWaiting(kafka.CoordinatorLoadInProgress)
 		time.AfterFunc(loadRetryAfter, func() { s.c.start(s.load) })
 		return
 	}
-	s.state, s.machine = active, e.machine
-	s.learned = nil
-	s.learn()
-	s.carryOut(s.machine.Loaded(s.c.opts.Now()))
-	early := s.early
-	s.early = nil
-	for i := range early {
-		s.process(&early[i])
-	}
-}
-
-// refuseEarly tells those who wait for the load to come again.
-func (s *shard) refuseEarly(code kafka.Error) {
-	early := s.early
-	s.early = nil
-	for i := range early {
-		switch e := &early[i]; e.kind {
-		case commandEvent:
-			e.reply(e.cmd.Fail(code))
-		case listEvent:
-			e.list(nil, code)
-		default:
-			s.early = append(s.early, *e)
-		}
+	s.state = active
+	s.host.begin(e.read)
+	waiting := s.waiting
+	s.waiting = nil
+	for i := range waiting {
+		s.process(&waiting[i])
 	}
 }

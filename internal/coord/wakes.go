@@ -5,6 +5,9 @@ import (
 	"sync"
 )
 
+// worker is a shard, or the queue of a partition's markers.
+type worker interface{ work(turn int) }
+
 // wakes are the shards that have something to do and nobody yet who does it: mostly those whose batches a flush has committed, and those
 // with offset commits to write. One goroutine goes through all that one flush leaves. While it is busy with a shard another stands by,
 // which the scheduler lets have the next if that takes long: no shard waits for a slow one.
@@ -12,13 +15,13 @@ type wakes struct {
 	start func(func()) bool // on a goroutine of the Coordinator; false when that is closing
 
 	mu      sync.Mutex // guards what follows; held for memory only
-	due     []*shard   // from next on: whoever takes one is its executor
+	due     []worker   // from next on: whoever takes one is its executor
 	next    int
 	standby bool // a goroutine is on its way to take the next
 }
 
 // add lets a shard that nobody executes have an executor.
-func (w *wakes) add(s *shard) {
+func (w *wakes) add(s worker) {
 	w.mu.Lock()
 	w.due = append(w.due, s)
 	call := !w.standby

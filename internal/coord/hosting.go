@@ -1,0 +1,193 @@
+package coord
+
+import (
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+)
+
+// hosted is a shard, of whatever kind.
+type hosted interface {
+	comparable
+	load()
+	isFor(epoch kafka.Epoch) bool
+	drop()
+	dropNow()
+	wait()
+}
+
+// hosting is the shards of one topic: one for each of its partitions that this node leads.
+type hosting[S hosted] struct {
+	c     *Coordinator
+	topic string
+	build func(c *Coordinator, tp kafka.TopicPartition, epoch kafka.Epoch) S
+	view  atomic.Pointer[view[S]] // changed with c.mu held
+
+	making *creation // guarded by c.mu
+}
+
+// view is an immutable list of the shards here, by partition.
+type view[S hosted] struct {
+	partitions int32 // of the topic; 0 while there is none
+	shards     []S   // the zero value where another node leads
+}
+
+func (h *hosting[S]) open(c *Coordinator, topic string, build func(*Coordinator, kafka.TopicPartition, kafka.Epoch) S) {
+	h.c, h.topic, h.build = c, topic, build
+	h.view.Store(&view[S]{})
+}
+
+// of returns the shard that answers for a key, or nil.
+func (h *hosting[S]) of(key string) S {
+	v := h.view.Load()
+	if v.partitions == 0 {
+		var none S
+		return none
+	}
+	return v.shards[kafka.PartitionFor(key, v.partitions)]
+}
+
+// at returns the shard of a partition, or nil.
+func (h *hosting[S]) at(partition int32) (s S) {
+	if v := h.view.Load(); partition >= 0 && partition < v.partitions {
+		s = v.shards[partition]
+	}
+	return s
+}
+
+// all goes through the shards here.
+func (h *hosting[S]) all() iter.Seq[S] { return h.view.Load().all() }
+
+func (v *view[S]) all() iter.Seq[S] {
+	return func(yield func(S) bool) {
+		var none S
+		for _, s := range v.shards {
+			if s != none && !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// topicIn returns the topic, or nil. Images share it as long as nothing of it changes.
+func (h *hosting[S]) topicIn(im *meta.Image) *meta.Topic {
+	if im == nil {
+		return nil
+	}
+	t, _ := im.Topic(h.topic)
+	return t
+}
+
+// changed tells whether the topic has, or its leaders.
+func (h *hosting[S]) changed(old, now *meta.Image) bool { return h.topicIn(old) != h.topicIn(now) }
+
+// follow makes the shards what the last image and the partitions say.
+func (h *hosting[S]) follow() {
+	c := h.c
+	c.mu.Lock()
+	now := c.image
+	if c.closed || now == nil {
+		c.mu.Unlock()
+		return
+	}
+	before := h.view.Load()
+	next := &view[S]{}
+	if t := h.topicIn(now); t != nil {
+		next.partitions = int32(len(t.Partitions))
+	}
+	next.shards = make([]S, next.partitions)
+	var dropped, started []S
+	var none S
+	for p := range next.partitions {
+		tp := kafka.TopicPartition{Topic: h.topic, Partition: p}
+		epoch, leads := c.opts.Partitions.Leads(tp)
+		s := h.at(p)
+		if s != none && (!leads || !s.isFor(epoch)) {
+			dropped, s = append(dropped, s), none
+		}
+		if s == none && leads {
+			s = h.build(c, tp, epoch)
+			started = append(started, s)
+		}
+		next.shards[p] = s
+	}
+	for p := int(next.partitions); p < len(before.shards); p++ {
+		if before.shards[p] != none {
+			dropped = append(dropped, before.shards[p])
+		}
+	}
+	h.view.Store(next)
+	c.mu.Unlock()
+	for _, s := range dropped {
+		s.drop()
+	}
+	for _, s := range started {
+		c.start(s.load)
+	}
+}
+
+// close ends all shards. What it returns waits until they have answered everybody.
+func (h *hosting[S]) close() (wait func()) {
+	v := h.view.Swap(&view[S]{})
+	for s := range v.all() {
+		s.dropNow()
+	}
+	return func() {
+		for s := range v.all() {
+			s.wait()
+		}
+	}
+}
+
+// listing gathers what all shards have.
+type listing[T any] struct {
+	order func(a, b T) int
+	reply func([]T, kafka.Error)
+
+	mu    sync.Mutex // guards all below
+	left  int
+	found []T
+	code  kafka.Error
+}
+
+// newListing expects one add beside those of the shards.
+func newListing[T any](reply func([]T, kafka.Error), order func(a, b T) int) *listing[T] {
+	return &listing[T]{order: order, reply: reply, left: 1}
+}
+
+func (l *listing[T]) expect() {
+	l.mu.Lock()
+	l.left++
+	l.mu.Unlock()
+}
+
+func (l *listing[T]) add(some []T, code kafka.Error) {
+	l.mu.Lock()
+	l.found = append(l.found, some...)
+	if code != kafka.None {
+		l.code = code
+	}
+	l.left--
+	done := l.left == 0
+	l.mu.Unlock()
+	switch {
+	case !done:
+	case l.code != kafka.None:
+		l.reply(nil, l.code)
+	default:
+		slices.SortFunc(l.found, l.order)
+		l.reply(l.found, kafka.None)
+	}
+}
+
+// refused counts a shard that has ended as one that has nothing.
+func (l *listing[T]) refused(code kafka.Error) {
+	if code == kafka.NotCoordinator {
+		code = kafka.None
+	}
+	l.add(nil, code)
+}
