@@ -31,6 +31,7 @@ import (
 	"github.com/raftsman/raftsman/internal/quorum"
 	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/server"
+	"github.com/raftsman/raftsman/internal/txn"
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
@@ -209,8 +210,16 @@ func (n *Node) build(level *slog.LevelVar) {
 	})
 	n.coord = coord.New(coord.Options{
 		NodeID: b.NodeID(), Partitions: n.replicas, Image: n.quorum.Image, CreateTopic: n.createInternalTopic,
-		Group:          groupConfig(b),
-		Consumers:      consumerSettings(b),
+		Group:     groupConfig(b),
+		Consumers: consumerSettings(b),
+		Transactions: txn.Config{
+			TimeoutMax:     b.Duration("transaction.max.timeout.ms"),
+			IDExpiration:   b.Duration("transactional.id.expiration.ms"),
+			TwoPhaseCommit: b.Bool("transaction.two.phase.commit.enable"),
+		},
+		NextProducerID: n.quorum.NextProducerID,
+		AbortCheck:     b.Duration("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
+		ExpireCheck:    b.Duration("transaction.remove.expired.transaction.cleanup.interval.ms"),
 		RetentionCheck: b.Duration("offsets.retention.check.interval.ms"),
 		CommitTimeout:  b.Duration("offsets.commit.timeout.ms"),
 		LoadGrace:      time.Second,

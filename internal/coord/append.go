@@ -65,6 +65,7 @@ func (g *staging[T]) add(n int, nowMs int64) {
 func (c *Coordinator) unwritten(tp kafka.TopicPartition, epoch kafka.Epoch, err error) bool {
 	for _, code := range []kafka.Error{
 		kafka.NotEnoughReplicas, kafka.MessageTooLarge, kafka.RecordListTooLarge, kafka.UnknownTopicOrPartition, kafka.PolicyViolation,
+		kafka.InvalidProducerEpoch, kafka.TransactionCoordinatorFenced, kafka.InvalidTxnState,
 	} {
 		if errors.Is(err, code) {
 			return true

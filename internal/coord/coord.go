@@ -1,5 +1,6 @@
-// Package coord hosts the coordinators' machines on their topics: one shard for each partition of __consumer_offsets that this
-// node leads. It loads them, appends what they decide, and lets answers go when what they show is committed.
+// Package coord hosts the coordinators' machines on their topics: one shard for each partition of __consumer_offsets and of
+// __transaction_state that this node leads. It loads them, appends what they decide, lets answers go when what they show is
+// committed, and writes the markers of transactions.
 package coord
 
 import (
@@ -15,7 +16,10 @@ import (
 	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/replica"
+	"github.com/raftsman/raftsman/internal/txn"
 )
 
 // Partitions is what the coordinators need of the partitions on this node.
@@ -23,6 +27,11 @@ type Partitions interface {
 	// Append writes one batch and calls done when it is committed or has failed: exactly once, from any goroutine, perhaps
 	// before Append returns. The batch may be reused when Append has returned.
 	Append(tp kafka.TopicPartition, batch record.Batch, done func(last kafka.Offset, err error))
+	// AppendTransactional is Append for a batch that belongs to a producer's transaction. Where it is the first one in the partition,
+	// guard is what the caller was given before the transaction's coordinator was asked.
+	AppendTransactional(tp kafka.TopicPartition, batch record.Batch, guard producer.Guard, done func(last kafka.Offset, err error))
+	// EndTransaction writes a marker, and calls done like Append.
+	EndTransaction(tp kafka.TopicPartition, m replica.Marker, done func(error))
 	// Load hands every batch to each, from the start of the log to its end.
 	Load(tp kafka.TopicPartition, each func(record.Batch) error) error
 	// Leads tells whether this node leads the partition, and in which epoch.
@@ -41,7 +50,16 @@ type Options struct {
 	CreateTopic func(ctx context.Context, name string) error
 	Group       group.Config
 	// Consumers is what is set for members of the consumer protocol in a group.
-	Consumers func(im *meta.Image, group string) group.ConsumerSettings
+	Consumers    func(im *meta.Image, group string) group.ConsumerSettings
+	Transactions txn.Config
+	// NextProducerID returns a producer id that nobody has had.
+	NextProducerID func(ctx context.Context) (kafka.ProducerID, error)
+	// AbortCheck is how often transactions are looked for that are over their time:
+	// transaction.abort.timed.out.transaction.cleanup.interval.ms.
+	AbortCheck time.Duration
+	// ExpireCheck is how often transactional ids are looked for that nobody uses:
+	// transaction.remove.expired.transaction.cleanup.interval.ms.
+	ExpireCheck time.Duration
 	// RetentionCheck is how often expired offsets are looked for: offsets.retention.check.interval.ms.
 	RetentionCheck time.Duration
 	// CommitTimeout is how long an answer waits for its records to be committed: offsets.commit.timeout.ms.
@@ -54,7 +72,7 @@ type Options struct {
 	Random    func([]byte)
 }
 
-// Coordinator answers for the groups whose partition of __consumer_offsets this node leads. It is safe for concurrent use.
+// Coordinator answers for the groups and the transactional ids whose partition of their topic this node leads. It is safe for concurrent use.
 type Coordinator struct {
 	opts   Options
 	stop   context.Context // ends when Close begins
@@ -62,7 +80,9 @@ type Coordinator struct {
 	loads  chan struct{} // limits how many shards load at once: loading is reading the disk
 	asides chan struct{} // limits how much work aside is done at once
 
-	groups hosting[*groupShard]
+	groups       hosting[*groupShard]
+	transactions hosting[*txnShard]
+	markers      markers
 
 	metrics Metrics
 	wakes   wakes
@@ -71,7 +91,7 @@ type Coordinator struct {
 	closed  bool
 	image   *meta.Image    // the last that Apply was given
 	running sync.WaitGroup // loads and executors
-	sweep   *time.Timer    // looks for expired offsets
+	sweeps  []*time.Timer  // look for what has expired
 }
 
 // loadsAtOnce is how many partitions are loaded in parallel.
@@ -88,14 +108,18 @@ func New(opts Options) *Coordinator {
 	c.wakes.start = c.start
 	c.stop, c.end = context.WithCancel(context.Background())
 	c.groups.open(c, meta.OffsetsTopic, newGroupShard)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sweep = time.AfterFunc(opts.RetentionCheck, c.expire)
+	c.transactions.open(c, meta.TransactionsTopic, newTxnShard)
+	c.markers.open(c)
+	c.every(opts.RetentionCheck, c.expire)
+	c.every(opts.AbortCheck, c.abortTimedOut)
+	c.every(opts.ExpireCheck, c.expireIDs)
 	return c
 }
 
 func (o *Options) fill() {
 	o.RetentionCheck = cmp.Or(o.RetentionCheck, 10*time.Minute)
+	o.AbortCheck = cmp.Or(o.AbortCheck, 10*time.Second)
+	o.ExpireCheck = cmp.Or(o.ExpireCheck, time.Hour)
 	o.CommitTimeout = cmp.Or(o.CommitTimeout, 5*time.Second)
 	o.LoadGrace = cmp.Or(o.LoadGrace, 500*time.Millisecond)
 	if o.Consumers == nil {
@@ -150,8 +174,12 @@ func (c *Coordinator) Apply(old, now *meta.Image) {
 	c.image = now
 	c.mu.Unlock()
 	if c.groups.changed(old, now) {
-		c.follow()
+		c.groups.follow()
 	}
+	if c.transactions.changed(old, now) {
+		c.transactions.follow()
+	}
+	c.markers.retryAll()
 	if deleted := deletedTopics(old, now); len(deleted) > 0 {
 		for s := range c.groups.all() {
 			s.postAsync(groupEvent{kind: taskEvent, keep: true, task: func() {
@@ -164,6 +192,14 @@ func (c *Coordinator) Apply(old, now *meta.Image) {
 // follow makes the shards what the last image and the partitions say.
 func (c *Coordinator) follow() {
 	c.groups.follow()
+	c.transactions.follow()
+}
+
+// newest is the metadata that the partitions have followed last.
+func (c *Coordinator) newest() *meta.Image {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.image
 }
 
 // deletedTopics lists the names of topics that are no more, under their id.
@@ -186,11 +222,22 @@ func (c *Coordinator) expire() {
 	for s := range c.groups.all() {
 		s.task(func() { s.maintain(func() group.Effects { return s.machine.Expire(c.opts.Now()) }) })
 	}
+}
+
+// every does something again and again until Close.
+func (c *Coordinator) every(interval time.Duration, do func()) {
 	c.mu.Lock()
-	if !c.closed {
-		c.sweep.Reset(c.opts.RetentionCheck)
-	}
-	c.mu.Unlock()
+	defer c.mu.Unlock()
+	var timer *time.Timer
+	timer = time.AfterFunc(interval, func() {
+		do()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !c.closed {
+			timer.Reset(interval)
+		}
+	})
+	c.sweeps = append(c.sweeps, timer)
 }
 
 // start runs work on a goroutine that Close waits for. It returns false when Close has begun.
@@ -208,13 +255,17 @@ func (c *Coordinator) start(work func()) bool {
 func (c *Coordinator) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
-	c.sweep.Stop()
+	for _, timer := range c.sweeps {
+		timer.Stop()
+	}
 	c.mu.Unlock()
 	c.end()
-	ended := c.groups.close()
+	groupsEnded, transactionsEnded := c.groups.close(), c.transactions.close()
+	c.markers.close()
 	done := make(chan struct{})
 	go func() { // ends with what it waits for
-		ended()
+		groupsEnded()
+		transactionsEnded()
 		c.running.Wait()
 		close(done)
 	}()

@@ -62,8 +62,8 @@ type host[C command[R], R any] interface {
 	next() (time.Time, bool)
 	// rest is called when there is nothing to do for the moment.
 	rest()
-	// end forgets the machine.
-	end()
+	// forget lets the machine go: the shard has ended.
+	forget()
 	// codeFor is what a client is told when its records were not appended, or it is not known whether they are.
 	codeFor(cmd C, code kafka.Error) kafka.Error
 }
@@ -426,13 +426,13 @@ func (s *executor[C, R]) arm(now time.Time) {
 // append appends one batch. refused is why not a byte of it was written: then nothing has changed. When ok is false the shard
 // has ended: it is not known what was written.
 func (s *executor[C, R]) append(batch record.Batch) (refused kafka.Error, ok bool) {
-	seq, done := s.begin()
+	seq, done := s.nextBatch()
 	s.c.opts.Partitions.Append(s.tp, batch, done)
 	return s.written(seq)
 }
 
-// begin gives the next batch its number, and what is to be called when it is committed or has failed.
-func (s *executor[C, R]) begin() (seq uint64, done func(kafka.Offset, error)) {
+// nextBatch gives the next batch its number, and what is to be called when it is committed or has failed.
+func (s *executor[C, R]) nextBatch() (seq uint64, done func(kafka.Offset, error)) {
 	s.lastSeq++
 	seq = s.lastSeq
 	return seq, func(_ kafka.Offset, err error) {
@@ -505,7 +505,7 @@ func (s *executor[C, R]) close(code func(C) kafka.Error) {
 		s.refuse(&s.waiting[i], kafka.NotCoordinator)
 	}
 	s.waiting = nil
-	s.host.end()
+	s.host.forget()
 	close(s.ended)
 }
 

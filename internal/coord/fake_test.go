@@ -13,8 +13,11 @@ import (
 	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/replica"
 	"github.com/raftsman/raftsman/internal/sysrecord"
+	"github.com/raftsman/raftsman/internal/txn"
 )
 
 // logs is Partitions in memory. What is appended is committed before Append returns, unless hold was called.
@@ -24,8 +27,10 @@ type logs struct {
 	appends int
 	holding bool
 	waiting []func(error)
-	refuse  error // nothing is written
-	lost    error // written, but not known to be committed
+	refuse  error                          // nothing is written
+	refuses map[kafka.TopicPartition]error // nothing is written there
+	holds   map[kafka.TopicPartition]bool  // holding, there alone
+	lost    error                          // written, but not known to be committed
 	leads   bool
 	epoch   kafka.Epoch
 	gate    chan struct{} // Load waits for it
@@ -35,13 +40,15 @@ type logs struct {
 }
 
 func newLogs() *logs {
-	return &logs{batches: map[kafka.TopicPartition][]record.Batch{}, leads: true}
+	return &logs{
+		batches: map[kafka.TopicPartition][]record.Batch{}, leads: true,
+		refuses: map[kafka.TopicPartition]error{}, holds: map[kafka.TopicPartition]bool{},
+	}
 }
 
 func (l *logs) Append(tp kafka.TopicPartition, b record.Batch, done func(kafka.Offset, error)) {
 	l.mu.Lock()
-	if l.refuse != nil {
-		err := l.refuse
+	if err := cmp.Or(l.refuses[tp], l.refuse); err != nil {
 		l.mu.Unlock()
 		done(kafka.NoOffset, err)
 		return
@@ -52,7 +59,7 @@ func (l *logs) Append(tp kafka.TopicPartition, b record.Batch, done func(kafka.O
 	}
 	l.batches[tp] = append(l.batches[tp], kept)
 	l.appends++
-	if l.holding {
+	if l.holding || l.holds[tp] {
 		l.waiting = append(l.waiting, func(err error) { done(kept.LastOffset(), err) })
 		l.mu.Unlock()
 		return
@@ -64,6 +71,48 @@ func (l *logs) Append(tp kafka.TopicPartition, b record.Batch, done func(kafka.O
 		return
 	}
 	done(kept.LastOffset(), nil)
+}
+
+// AppendTransactional takes guard 1, and any where the producer has a transaction open.
+func (l *logs) AppendTransactional(tp kafka.TopicPartition, b record.Batch, guard producer.Guard, done func(kafka.Offset, error)) {
+	if guard != 1 && !l.open(tp, b.ProducerID()) {
+		done(kafka.NoOffset, kafka.InvalidTxnState)
+		return
+	}
+	l.Append(tp, b, done)
+}
+
+func (l *logs) EndTransaction(tp kafka.TopicPartition, m replica.Marker, done func(error)) {
+	marker := record.Marker{Commit: m.Commit, CoordinatorEpoch: m.CoordinatorEpoch}
+	l.Append(tp, record.EndTransaction(m.ProducerID, m.ProducerEpoch, marker, 0), func(_ kafka.Offset, err error) { done(err) })
+}
+
+// open tells whether a producer's last batch in a partition is no marker.
+func (l *logs) open(tp kafka.TopicPartition, id kafka.ProducerID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range slices.Backward(l.batches[tp]) {
+		if b.IsTransactional() && b.ProducerID() == id {
+			return !b.IsControl()
+		}
+	}
+	return false
+}
+
+// markers lists the markers in a partition: a minus in front of the producer id stands for an abort.
+func (l *logs) markers(tp kafka.TopicPartition) (list []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.batches[tp] {
+		if m, ok, _ := b.Marker(); ok {
+			id := int64(b.ProducerID())
+			if !m.Commit {
+				id = -id
+			}
+			list = append(list, id)
+		}
+	}
+	return list
 }
 
 func (l *logs) Load(tp kafka.TopicPartition, each func(record.Batch) error) error {
@@ -114,6 +163,7 @@ func (l *logs) release(err error) {
 	l.mu.Lock()
 	waiting := l.waiting
 	l.waiting, l.holding = nil, false
+	clear(l.holds)
 	l.mu.Unlock()
 	for _, done := range waiting {
 		done(err)
@@ -133,6 +183,7 @@ type world struct {
 	image atomic.Pointer[meta.Image]
 	opts  Options
 	c     *Coordinator
+	ids   atomic.Int64 // the last producer id
 }
 
 // topicID makes ids that tests can tell apart.
@@ -177,13 +228,22 @@ func newWorld(t testing.TB, change ...func(*world)) *world {
 			SessionTimeoutMin: time.Second, SessionTimeoutMax: time.Hour, MembersMax: 100, OffsetMetadataMax: 100,
 			OffsetsRetention: 24 * time.Hour, NewMemberJoinTimeout: 5 * time.Minute,
 		},
-		LoadGrace: time.Minute, // however long the scheduler takes
+		Transactions:   txn.Config{TimeoutMax: time.Hour, IDExpiration: 24 * time.Hour},
+		NextProducerID: func(context.Context) (kafka.ProducerID, error) { return kafka.ProducerID(w.ids.Add(1)), nil },
+		LoadGrace:      time.Minute, // however long the scheduler takes
 	}
 	for _, f := range change {
 		f(w)
 	}
 	w.start()
 	return w
+}
+
+// newTxnWorld is a world that has __transaction_state too, with two partitions.
+func newTxnWorld(t testing.TB, change ...func(*world)) *world {
+	return newWorld(t, append(change, func(w *world) {
+		w.image.Store(addTopic(t, w.image.Load(), meta.TransactionsTopic, topicID(3), 2))
+	})...)
 }
 
 func (w *world) start() {

@@ -6,7 +6,9 @@ import (
 	"github.com/raftsman/raftsman/internal/group"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/replica"
 )
 
 type groupEvent = event[group.Command, group.Reply]
@@ -48,8 +50,8 @@ func (r groupReader) record(b record.Batch, key, value []byte) error {
 	return nil
 }
 
-func (r groupReader) marker(producer kafka.ProducerID, commit bool) {
-	r.machine.EndTransaction(producer, commit)
+func (r groupReader) marker(id kafka.ProducerID, commit bool) {
+	r.machine.EndTransaction(id, commit)
 }
 
 func (r groupReader) size() int { return r.machine.Groups() }
@@ -140,8 +142,8 @@ func (s *groupShard) next() (time.Time, bool) { return s.machine.Next() }
 // rest implements [host].
 func (s *groupShard) rest() { s.report() }
 
-// end implements [host].
-func (s *groupShard) end() { s.machine, s.commits, s.staged = nil, nil, staging[group.Record]{} }
+// forget implements [host].
+func (s *groupShard) forget() { s.machine, s.commits, s.staged = nil, nil, staging[group.Record]{} }
 
 // codeFor implements [host].
 func (s *groupShard) codeFor(cmd group.Command, code kafka.Error) kafka.Error {
@@ -208,6 +210,10 @@ func (s *groupShard) carryOut(e group.Effects) {
 	if len(rest) == 0 {
 		return
 	}
+	if e.Txn != nil {
+		s.carryOutIn(e)
+		return
+	}
 	limit := s.c.opts.Partitions.BatchBytesMax(s.tp)
 	for len(rest) > 0 {
 		n := s.staged.encode(rest, limit)
@@ -228,6 +234,50 @@ func (s *groupShard) carryOut(e group.Effects) {
 		rest = rest[n:]
 	}
 	s.settle(e, kafka.None)
+}
+
+// carryOutIn appends what a producer commits in its transaction.
+func (s *groupShard) carryOutIn(e group.Effects) {
+	refused := kafka.MessageTooLarge
+	if s.staged.encode(e.Records, s.c.opts.Partitions.BatchBytesMax(s.tp)) == len(e.Records) {
+		b := &s.staged.batch
+		b.Producer, b.Transactional = &record.Producer{ID: e.Txn.ProducerID, Epoch: e.Txn.ProducerEpoch, BaseSequence: -1}, true
+		s.staged.add(len(e.Records), s.c.opts.Now().UnixMilli())
+		seq, done := s.nextBatch()
+		s.c.opts.Partitions.AppendTransactional(s.tp, b.Build(), producer.Guard(e.Txn.Guard), done)
+		b.Producer, b.Transactional = nil, false
+		var ok bool
+		if refused, ok = s.written(seq); !ok {
+			return
+		}
+	}
+	if refused == kafka.None {
+		for _, r := range e.Records {
+			s.machine.ApplyOpen(e.Txn.ProducerID, r)
+		}
+	}
+	s.settle(e, refused)
+}
+
+// endTransaction appends a marker, as the groups' offsets are theirs to append, and lets them count, or not. Nobody sees them before
+// the marker is committed, as no answer leaves before. done is called when it is, or with why it was not appended.
+func (s *groupShard) endTransaction(m replica.Marker, done func(error)) {
+	s.flush()
+	if s.state != active {
+		done(kafka.NotCoordinator)
+		return
+	}
+	seq, appended := s.nextBatch()
+	s.c.opts.Partitions.EndTransaction(s.tp, m, func(err error) { appended(kafka.NoOffset, err) })
+	switch refused, ok := s.written(seq); {
+	case !ok:
+		done(kafka.NotCoordinator)
+	case refused != kafka.None:
+		done(refused)
+	default:
+		s.machine.EndTransaction(m.ProducerID, m.Commit)
+		s.whenCommitted(done)
+	}
 }
 
 func (s *groupShard) apply(records []group.Record) {

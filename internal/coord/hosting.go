@@ -73,17 +73,19 @@ func (v *view[S]) all() iter.Seq[S] {
 	}
 }
 
-// topicIn returns the topic, or nil. Images share it as long as nothing of it changes.
-func (h *hosting[S]) topicIn(im *meta.Image) *meta.Topic {
+// topicIn returns a topic, or nil. Images share it as long as nothing of it changes.
+func topicIn(im *meta.Image, name string) *meta.Topic {
 	if im == nil {
 		return nil
 	}
-	t, _ := im.Topic(h.topic)
+	t, _ := im.Topic(name)
 	return t
 }
 
 // changed tells whether the topic has, or its leaders.
-func (h *hosting[S]) changed(old, now *meta.Image) bool { return h.topicIn(old) != h.topicIn(now) }
+func (h *hosting[S]) changed(old, now *meta.Image) bool {
+	return topicIn(old, h.topic) != topicIn(now, h.topic)
+}
 
 // follow makes the shards what the last image and the partitions say.
 func (h *hosting[S]) follow() {
@@ -96,7 +98,7 @@ func (h *hosting[S]) follow() {
 	}
 	before := h.view.Load()
 	next := &view[S]{}
-	if t := h.topicIn(now); t != nil {
+	if t := topicIn(now, h.topic); t != nil {
 		next.partitions = int32(len(t.Partitions))
 	}
 	next.shards = make([]S, next.partitions)

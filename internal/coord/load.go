@@ -20,7 +20,7 @@ var errClosing = errors.New("the coordinator is closing")
 type reader interface {
 	// record takes one record in, or says why it cannot be read.
 	record(b record.Batch, key, value []byte) error
-	marker(producer kafka.ProducerID, commit bool)
+	marker(id kafka.ProducerID, commit bool)
 	// size is how much it knows, for the log.
 	size() int
 }

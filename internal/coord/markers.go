@@ -1,0 +1,431 @@
+package coord
+
+import (
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/replica"
+	"github.com/raftsman/raftsman/internal/txn"
+)
+
+// How long a partition that takes no markers is left alone: at first, and at most.
+const (
+	markerRetryFirst = 50 * time.Millisecond
+	markerRetryMost  = 2 * time.Second
+)
+
+// markers writes the markers of all transactions. Those of one partition are written one after the other, in the order in which they
+// came: the marker of an attempt that was given up cannot come after the one of the attempt that followed. A partition
+// that takes none now is tried again for ever, by one of those that wait for it; there are never more than the transactions that are
+// prepared have partitions.
+type markers struct {
+	c *Coordinator
+
+	mu     sync.Mutex // guards what follows and the queues; held for memory only
+	closed bool
+	queues map[kafka.TopicPartition]*markerQueue // of partitions that something is to be written to
+	asked  map[*markerRequest]struct{}           // WriteMarkers that are not answered
+}
+
+// markerQueue is what is to be written to one partition. markers.mu guards it.
+type markerQueue struct {
+	of      *markers
+	tp      kafka.TopicPartition
+	due     []*pendingMarker
+	later   []*pendingMarker // when the timer says so
+	busy    bool             // somebody writes what is due, or is about to
+	timer   *time.Timer      // nil: the partition takes markers, as far as is known
+	backoff time.Duration
+}
+
+// pendingMarker is a marker on its way to one partition.
+type pendingMarker struct {
+	replica.Marker
+	tp      kafka.TopicPartition
+	topicID kafka.TopicID // the topic that it is for: another one of the same name has nothing to end
+	sender  sender
+	index   int // of the partition, to the sender
+}
+
+func newPending(im *meta.Image, m replica.Marker, tp kafka.TopicPartition, by sender, index int) *pendingMarker {
+	p := &pendingMarker{Marker: m, tp: tp, sender: by, index: index}
+	if t := topicIn(im, tp.Topic); t != nil {
+		p.topicID = t.ID
+	}
+	return p
+}
+
+// sender wants a marker written to some partitions. It is called from any goroutine.
+type sender interface {
+	// goesOn tells whether the sender still wants it.
+	goesOn() bool
+	// written tells that the marker is committed in a partition, or that the partition is no more.
+	written(index int, gone bool)
+	// failed tells that a marker was not written. It returns true when that is to be tried again.
+	failed(index int, err error) bool
+}
+
+func (w *markers) open(c *Coordinator) {
+	w.c, w.queues, w.asked = c, map[kafka.TopicPartition]*markerQueue{}, map[*markerRequest]struct{}{}
+}
+
+// write begins to write a marker to partitions.
+func (w *markers) write(m replica.Marker, partitions []kafka.TopicPartition, by sender) {
+	image := w.c.newest()
+	w.mu.Lock()
+	var wake []*markerQueue
+	for i, tp := range partitions {
+		if q := w.queue(tp); q.push(newPending(image, m, tp, by, i)) {
+			wake = append(wake, q)
+		}
+	}
+	w.mu.Unlock()
+	w.wake(wake)
+}
+
+func (w *markers) wake(queues []*markerQueue) {
+	for _, q := range queues {
+		w.c.wakes.add(q)
+	}
+}
+
+// queue returns the queue of a partition. The caller holds mu.
+func (w *markers) queue(tp kafka.TopicPartition) *markerQueue {
+	q := w.queues[tp]
+	if q == nil {
+		q = &markerQueue{of: w, tp: tp}
+		w.queues[tp] = q
+	}
+	return q
+}
+
+// push leaves a marker. It returns true when the caller must see to it that somebody works. markers.mu is held.
+func (q *markerQueue) push(some ...*pendingMarker) (wake bool) {
+	if q.timer != nil {
+		q.later = append(q.later, some...)
+		return false
+	}
+	q.due = append(q.due, some...)
+	wake = !q.busy
+	q.busy = true
+	return wake
+}
+
+// work writes what is due.
+func (q *markerQueue) work(int) {
+	for w := q.of; ; {
+		w.mu.Lock()
+		if q.timer != nil { // what is due would fare like the one before
+			q.later, q.due = append(q.later, q.due...), nil
+		}
+		if len(q.due) == 0 {
+			q.busy = false
+			w.forget(q)
+			w.mu.Unlock()
+			return
+		}
+		p := q.due[0]
+		q.due = slices.Delete(q.due, 0, 1)
+		w.mu.Unlock()
+		w.writeOne(p)
+	}
+}
+
+// forget lets go of a queue that nobody needs. The caller holds mu.
+func (w *markers) forget(q *markerQueue) {
+	if !q.busy && len(q.due)+len(q.later) == 0 && q.timer == nil {
+		delete(w.queues, q.tp)
+	}
+}
+
+func (w *markers) writeOne(p *pendingMarker) {
+	done := func(err error) { w.settle(p, err) }
+	switch {
+	case !p.sender.goesOn():
+	case p.gone(w.c.newest()):
+		p.sender.written(p.index, true)
+	case p.tp.Topic == meta.OffsetsTopic:
+		w.c.endInGroups(p, done)
+	default:
+		w.c.opts.Partitions.EndTransaction(p.tp, p.Marker, done)
+	}
+}
+
+// gone tells whether the partition is no more.
+func (p *pendingMarker) gone(im *meta.Image) bool {
+	t := topicIn(im, p.tp.Topic)
+	return t == nil || t.ID != p.topicID || p.tp.Partition < 0 || int(p.tp.Partition) >= len(t.Partitions)
+}
+
+// endInGroups lets the shard of a partition of __consumer_offsets write the marker: the groups must learn of it.
+func (c *Coordinator) endInGroups(p *pendingMarker, done func(error)) {
+	s := c.groups.at(p.tp.Partition)
+	e := groupEvent{kind: taskEvent, refused: func(code kafka.Error) { done(code) }, task: func() {
+		if p.sender.goesOn() {
+			s.endTransaction(p.Marker, done)
+		}
+	}}
+	if s == nil || !s.post(e) {
+		done(kafka.NotCoordinator)
+	}
+}
+
+// settle takes note of what came of a marker.
+func (w *markers) settle(p *pendingMarker, err error) {
+	if err == nil {
+		w.mu.Lock()
+		if q := w.queues[p.tp]; q != nil {
+			q.backoff = 0
+		}
+		w.mu.Unlock()
+		p.sender.written(p.index, false)
+		return
+	}
+	if !p.sender.failed(p.index, err) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	q := w.queue(p.tp)
+	q.later = append(q.later, p)
+	if q.timer != nil {
+		return
+	}
+	if q.backoff < markerRetryMost && 2*q.backoff >= markerRetryMost {
+		w.c.opts.Log.Warn("transactions cannot end in a partition that takes no markers; trying again until it does",
+			"partition", q.tp, "error", err)
+	}
+	q.backoff = min(max(2*q.backoff, markerRetryFirst), markerRetryMost)
+	q.timer = time.AfterFunc(q.backoff, func() { w.retry(q) })
+}
+
+// retry lets the markers that had to wait be written again.
+func (w *markers) retry(queues ...*markerQueue) {
+	var wake []*markerQueue
+	w.mu.Lock()
+	for _, q := range queues {
+		if q.timer == nil || w.closed {
+			continue
+		}
+		q.timer.Stop()
+		q.timer = nil
+		later := q.later
+		q.later = nil
+		if q.push(later...) {
+			wake = append(wake, q)
+		}
+	}
+	w.mu.Unlock()
+	w.wake(wake)
+}
+
+// retryAll does not wait for the timers: the metadata has changed, and so may have what is in the way.
+func (w *markers) retryAll() {
+	w.mu.Lock()
+	var queues []*markerQueue
+	for _, q := range w.queues {
+		queues = append(queues, q)
+	}
+	w.mu.Unlock()
+	w.retry(queues...)
+}
+
+// close ends what waits, and answers those who asked.
+func (w *markers) close() {
+	w.mu.Lock()
+	w.closed = true
+	for _, q := range w.queues {
+		if q.timer != nil {
+			q.timer.Stop()
+		}
+		q.due, q.later = nil, nil
+	}
+	asked := w.asked
+	w.asked = nil
+	w.mu.Unlock()
+	for r := range asked {
+		r.giveUp()
+	}
+}
+
+// attempt is the marker of one transaction on its way to all its partitions.
+type attempt struct {
+	shard     *txnShard
+	marker    txn.Marker
+	cancelled atomic.Bool
+
+	mu     sync.Mutex // guards what follows; held for memory only
+	tried  []bool     // by partition
+	trying int        // how many were not
+	done   []kafka.TopicPartition
+}
+
+// writeMarkers begins to write a transaction's markers.
+func (s *txnShard) writeMarkers(m txn.Marker) {
+	a := &attempt{shard: s, marker: m, tried: make([]bool, len(m.Partitions)), trying: len(m.Partitions)}
+	if len(m.Partitions) == 0 {
+		s.marked(m, nil)
+		return
+	}
+	s.c.markers.write(replica.Marker{
+		ProducerID: m.ID.Producer, ProducerEpoch: m.ID.Epoch, CoordinatorEpoch: m.CoordinatorEpoch, Commit: m.Commit, Protocol: m.Protocol,
+	}, m.Partitions, a)
+}
+
+// marked tells the machine that partitions have their markers.
+func (s *txnShard) marked(m txn.Marker, done []kafka.TopicPartition) {
+	s.task(func() {
+		s.learn()
+		s.carryOut(s.machine.Marked(s.c.opts.Now(), m.TransactionalID, m.Attempt, done))
+	})
+}
+
+// goesOn implements [sender]. A shard that is loaded again begins a new attempt, which must not be followed by this one.
+func (a *attempt) goesOn() bool {
+	return !a.cancelled.Load() && !a.shard.failed.Load() && a.shard.goesOn()
+}
+
+// written implements [sender].
+func (a *attempt) written(index int, _ bool) { a.note(index, true) }
+
+// failed implements [sender]. KIP-98: the partition knows a newer epoch of the producer or of the coordinator, so this transaction is none of
+// ours any more. It stays prepared until whoever is newer, or the next load, ends it.
+func (a *attempt) failed(index int, err error) (again bool) {
+	if errors.Is(err, kafka.InvalidProducerEpoch) || errors.Is(err, kafka.TransactionCoordinatorFenced) {
+		a.cancelled.Store(true)
+		a.shard.c.opts.Log.Warn("a transaction cannot be ended: a partition knows a newer producer or coordinator",
+			"transactionalId", a.marker.TransactionalID, "producerId", a.marker.ID.Producer, "producerEpoch", a.marker.ID.Epoch,
+			"partition", a.marker.Partitions[index], "error", err)
+		return false
+	}
+	a.note(index, false)
+	return a.goesOn()
+}
+
+// note takes note of a try. The machine is told when all partitions have been tried, and then of each that follows.
+func (a *attempt) note(index int, done bool) {
+	a.mu.Lock()
+	if !a.tried[index] {
+		a.tried[index] = true
+		a.trying--
+	}
+	if done {
+		a.done = append(a.done, a.marker.Partitions[index])
+	}
+	var tell []kafka.TopicPartition
+	if a.trying == 0 {
+		tell, a.done = a.done, nil
+	}
+	a.mu.Unlock()
+	if len(tell) > 0 {
+		a.shard.marked(a.marker, tell)
+	}
+}
+
+// markerRequest is a WriteTxnMarkers.
+type markerRequest struct {
+	of   *markers
+	done func([]kafka.Error)
+
+	partitions []kafka.TopicPartition
+
+	mu    sync.Mutex // guards what follows; held for memory only
+	codes []kafka.Error
+	left  int // 0: answered
+}
+
+// WriteMarkers writes a marker that an operator, or another node's coordinator, asks for: each partition once. done is called exactly
+// once, from any goroutine, perhaps before WriteMarkers returns, with a code for each partition, and must not block. The partitions
+// are borrowed until then.
+func (c *Coordinator) WriteMarkers(m replica.Marker, partitions []kafka.TopicPartition, done func(codes []kafka.Error)) {
+	r := &markerRequest{of: &c.markers, done: done, partitions: partitions, codes: make([]kafka.Error, len(partitions)), left: len(partitions)}
+	for i := range r.codes {
+		r.codes[i] = kafka.NotLeaderOrFollower // to those who are not answered before the end
+	}
+	if r.left == 0 || !c.markers.expect(r) {
+		done(r.codes)
+		return
+	}
+	image := c.newest()
+	for i, tp := range partitions {
+		c.markers.writeOne(newPending(image, m, tp, r, i)) // not behind those that must be written: who asks wants to know how it is now
+	}
+}
+
+// expect remembers a request, so that it is answered when the coordinator closes. It returns false when that was before.
+func (w *markers) expect(r *markerRequest) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.asked[r] = struct{}{}
+	}
+	return !w.closed
+}
+
+// goesOn implements [sender].
+func (r *markerRequest) goesOn() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.left > 0
+}
+
+// written implements [sender].
+func (r *markerRequest) written(index int, gone bool) {
+	code := kafka.None
+	if gone {
+		code = kafka.UnknownTopicOrPartition
+	}
+	r.answer(index, code)
+}
+
+// failed implements [sender].
+func (r *markerRequest) failed(index int, err error) (again bool) {
+	code, _ := kafka.Answer(err)
+	switch code {
+	case kafka.NotCoordinator, kafka.CoordinatorNotAvailable, kafka.CoordinatorLoadInProgress:
+		code = kafka.NotLeaderOrFollower // who sends markers expects no codes of groups
+	case kafka.KafkaStorageError:
+		if _, leads := r.of.c.opts.Partitions.Leads(r.partitions[index]); !leads {
+			code = kafka.UnknownTopicOrPartition // its log directory is offline
+		}
+	}
+	r.answer(index, code)
+	return false
+}
+
+func (r *markerRequest) answer(index int, code kafka.Error) {
+	r.mu.Lock()
+	if r.left == 0 {
+		r.mu.Unlock()
+		return
+	}
+	r.codes[index] = code
+	r.left--
+	done := r.left == 0
+	r.mu.Unlock()
+	if done {
+		r.of.mu.Lock()
+		delete(r.of.asked, r)
+		r.of.mu.Unlock()
+		r.done(r.codes)
+	}
+}
+
+// giveUp answers a request whose markers will not all be written.
+func (r *markerRequest) giveUp() {
+	r.mu.Lock()
+	waits := r.left > 0
+	r.left = 0
+	r.mu.Unlock()
+	if waits {
+		r.done(r.codes)
+	}
+}
