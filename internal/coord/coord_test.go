@@ -242,6 +242,30 @@ func TestRule46(t *testing.T) {
 	})
 }
 
+// TestTheNextShardReadsWhatTheLastOneAppends: a leader epoch begins while an append is stuck in the disk, and its client is told that
+// it is stored.
+func TestTheNextShardReadsWhatTheLastOneAppends(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		defer w.close()
+		stall := make(chan struct{})
+		w.logs.set(func() { w.logs.stall = stall })
+		told := make(chan kafka.Error)
+		go func() { told <- w.commit("g", 7) }()
+		synctest.Wait()
+		w.logs.set(func() { w.logs.stall, w.logs.epoch = nil, w.logs.epoch+1 })
+		w.publishMove()
+		synctest.Wait()
+		close(stall)
+		if code := <-told; code != kafka.None {
+			t.Fatalf("the commit: %v", code)
+		}
+		if got := w.committed("g"); got != 7 {
+			t.Errorf("the next leader epoch has %d, want 7", got)
+		}
+	})
+}
+
 func TestWhileLoadingClientsAreToldToComeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan struct{})

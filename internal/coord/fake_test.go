@@ -33,6 +33,7 @@ type logs struct {
 	lost    error                          // written, but not known to be committed
 	leads   bool
 	epoch   kafka.Epoch
+	stall   chan struct{} // Append waits for it
 	gate    chan struct{} // Load waits for it
 	failing int           // so many loads fail
 	most    int           // bytes of a batch; 0 for 1 MiB
@@ -48,6 +49,11 @@ func newLogs() *logs {
 
 func (l *logs) Append(tp kafka.TopicPartition, b record.Batch, done func(kafka.Offset, error)) {
 	l.mu.Lock()
+	if stall := l.stall; stall != nil {
+		l.mu.Unlock()
+		<-stall
+		l.mu.Lock()
+	}
 	if err := cmp.Or(l.refuses[tp], l.refuse); err != nil {
 		l.mu.Unlock()
 		done(kafka.NoOffset, err)

@@ -102,18 +102,20 @@ func (h *hosting[S]) follow() {
 		next.partitions = int32(len(t.Partitions))
 	}
 	next.shards = make([]S, next.partitions)
-	var dropped, started []S
+	type start struct{ shard, after S }
+	var dropped []S
+	var started []start
 	var none S
 	for p := range next.partitions {
 		tp := kafka.TopicPartition{Topic: h.topic, Partition: p}
 		epoch, leads := c.opts.Partitions.Leads(tp)
-		s := h.at(p)
+		s, old := h.at(p), none
 		if s != none && (!leads || !s.isFor(epoch)) {
-			dropped, s = append(dropped, s), none
+			dropped, s, old = append(dropped, s), none, s
 		}
 		if s == none && leads {
 			s = h.build(c, tp, epoch)
-			started = append(started, s)
+			started = append(started, start{s, old})
 		}
 		next.shards[p] = s
 	}
@@ -128,7 +130,12 @@ func (h *hosting[S]) follow() {
 		s.drop()
 	}
 	for _, s := range started {
-		c.start(s.load)
+		c.start(func() {
+			if s.after != none {
+				s.after.wait() // what it still appends is to be read
+			}
+			s.shard.load()
+		})
 	}
 }
 

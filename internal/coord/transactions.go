@@ -82,16 +82,11 @@ func (c *Coordinator) expireIDs() {
 }
 
 // txnReader reads the log into a machine.
-type txnReader struct {
-	machine *txn.Machine
-	records int
-}
+type txnReader struct{ machine *txn.Machine }
 
-func (s *txnShard) reader() reader {
-	return &txnReader{machine: txn.New(s.c.opts.Transactions, int32(s.epoch))}
-}
+func (s *txnShard) reader() reader { return txnReader{txn.New(s.c.opts.Transactions, int32(s.epoch))} }
 
-func (r *txnReader) record(_ record.Batch, key, value []byte) error {
+func (r txnReader) record(_ record.Batch, key, value []byte) error {
 	decoded, err := txn.Decode(key, value)
 	if err != nil {
 		return err
@@ -103,13 +98,13 @@ func (r *txnReader) record(_ record.Batch, key, value []byte) error {
 }
 
 // marker implements [reader]: there are none in this topic.
-func (r *txnReader) marker(kafka.ProducerID, bool) {}
+func (r txnReader) marker(kafka.ProducerID, bool) {}
 
-func (r *txnReader) size() int { return len(r.machine.List()) }
+func (r txnReader) size() int { return r.machine.Len() }
 
 // begin implements [host].
 func (s *txnShard) begin(read reader) {
-	s.machine, s.learned = read.(*txnReader).machine, nil
+	s.machine, s.learned = read.(txnReader).machine, nil
 	s.learn()
 	s.carryOut(s.machine.Loaded(s.c.opts.Now()))
 }

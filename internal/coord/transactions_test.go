@@ -415,8 +415,7 @@ func TestTransactionsPreparedForATopicThatIsGoneEndAfterARestart(t *testing.T) {
 func TestAFreshProducerIDHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gate := make(chan error)
-		var w *world
-		w = newTxnWorld(t, func(w *world) {
+		w := newTxnWorld(t, func(w *world) {
 			w.opts.NextProducerID = func(ctx context.Context) (kafka.ProducerID, error) {
 				select {
 				case err := <-gate:
@@ -777,7 +776,8 @@ func TestManyTransactionsAtOnce(t *testing.T) {
 	clients.Wait()
 	close(stop)
 	trouble.Wait()
-	w.publishMove()
+	w.opts.LoadGrace = time.Minute
+	w.restart()
 	for n := range 16 {
 		w.client(fmt.Sprint("p", n)) // which waits until the last transaction has ended
 	}
