@@ -5,8 +5,10 @@
 //	golang LIBRARY consume GROUP TOPIC COUNT        (0: until SIGTERM)
 //	golang LIBRARY write TOPIC FILE CODEC,CODEC...
 //	golang LIBRARY read GROUP TOPIC COUNT
+//	golang franz copy INPUT OUTPUT GROUP TRANSACTIONAL_ID
+//	golang franz follow TOPIC,TOPIC...
 //
-// LIBRARY is franz, sarama or kafkago. What the commands do and print stands in ../python/client.py.
+// LIBRARY is franz, sarama or kafkago. What the commands do and print stands in ../python/client.py, copy_job.py and follow.py.
 package main
 
 import (
@@ -96,7 +98,20 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	if err := run(ctx, clients[os.Args[1]], os.Args[2], os.Args[3:]); err != nil {
+	var err error
+	switch args := os.Args[3:]; os.Args[2] {
+	case "copy":
+		err = copyWithFranz(ctx, bootstrap, args[0], args[1], args[2], args[3])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(3) // to be started again
+		}
+	case "follow":
+		err = followWithFranz(ctx, bootstrap, strings.Split(args[0], ","))
+	default:
+		err = run(ctx, clients[os.Args[1]], os.Args[2], args)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
