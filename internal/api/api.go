@@ -14,6 +14,7 @@ import (
 	"github.com/raftsman/raftsman/internal/quorum"
 	"github.com/raftsman/raftsman/internal/quota"
 	"github.com/raftsman/raftsman/internal/replica"
+	"github.com/raftsman/raftsman/internal/txn"
 	"github.com/raftsman/raftsman/internal/wire"
 )
 
@@ -27,13 +28,18 @@ type API struct {
 	Replicas      *replica.Manager
 	Fetches       *FetchSessions
 	Coord         *coord.Coordinator
-	Quotas        *Quotas // nil: nobody has any
+	Transact      Transact // nil: this node coordinates no transactions
+	Quotas        *Quotas  // nil: nobody has any
 	ClientMetrics *ClientMetrics
 	Log           *slog.Logger
 	LogLevel      *slog.LevelVar // what the process logs; changed by IncrementalAlterConfigs
 
 	served served
 }
+
+// Transact lets the coordinator of a transactional id decide a command. reply is called exactly once, from any goroutine, perhaps before
+// Transact returns.
+type Transact func(transactionalID string, cmd txn.Command, reply func(txn.Reply))
 
 // New returns the API of one node; the caller fills the fields and then hands it to the server.
 func New(log *slog.Logger) *API {

@@ -67,6 +67,12 @@ func (a *API) produce(c call) {
 		c.Peer.Mute(time.Duration(p.wait) * time.Millisecond)
 	}
 	p.prepare()
+	switch {
+	case p.req.TransactionalID != nil:
+		p.verify()
+	case p.transactional():
+		p.refuseAll(kafka.TransactionalIdAuthorizationFailed)
+	}
 	a.Replicas.Produce(&p.ask, p.done)
 }
 
@@ -96,8 +102,8 @@ func (p *produceCall) prepare() {
 			p.rows = append(p.rows, wire.FailedProduce(part.Index, kafka.None))
 			row := &p.rows[len(p.rows)-1]
 			err := refusal
-			if err == nil && (p.call.Version < zstdFrom || p.req.TransactionalID != nil) {
-				err = p.refuseRecords(image, t, part)
+			if err == nil && p.call.Version < zstdFrom {
+				err = refuseZstd(image, t, part)
 			}
 			if err != nil {
 				row.Err, row.ErrorMessage = answerOf(err)
@@ -119,36 +125,19 @@ func (p *produceCall) refuseTopic(name string) error {
 	return nil
 }
 
-// refuseRecords returns why the partition does not get records that an old client sent, or one with a transactional id: zstd, which
-// old versions do not have, and records of a transaction, as there is no coordinator to have opened one. Other records of a
-// request with a transactional id are like any.
-func (p *produceCall) refuseRecords(image *meta.Image, t *wire.ProduceTopic, part *wire.ProducePartition) error {
+// refuseZstd returns why the partition does not get records that an old client sent, if they are in zstd, which such clients do not all
+// read.
+func refuseZstd(image *meta.Image, t *wire.ProduceTopic, part *wire.ProducePartition) error {
 	topic, known := image.Topic(t.Name)
-	unknown := kafka.UnknownTopicOrPartition
-	if p.call.Version >= produceByID {
-		topic, known = image.TopicByID(t.ID)
-		unknown = kafka.UnknownTopicId
-	}
-	if !known {
-		return unknown
-	}
-	if part.Index < 0 || int(part.Index) >= len(topic.Partitions) {
+	if !known || part.Index < 0 || int(part.Index) >= len(topic.Partitions) {
 		return kafka.UnknownTopicOrPartition
 	}
 	batch, _, err := record.Split(part.Records)
-	switch {
-	case err != nil:
-		return nil //nolint:nilerr // the log says what is wrong with them
-	case p.call.Version < zstdFrom && batch.Codec() == compress.Zstd:
+	if err == nil && batch.Codec() == compress.Zstd { // what else is wrong with them the log says
 		return kafka.UnsupportedCompressionType
-	case p.req.TransactionalID != nil && batch.IsTransactional():
-		return errNoTransactions
 	}
 	return nil
 }
-
-// errNoTransactions is a *kafka.Refusal. It does not repeat the transactional id, which may be long, as each partition is answered so.
-var errNoTransactions error = kafka.Refuse(kafka.InvalidTxnState, "the transactional id has no transaction open: this broker has no transaction coordinator")
 
 // finish is called with the replicas' results, on any goroutine.
 func (p *produceCall) finish(results []replica.ProduceResult) {

@@ -1,6 +1,7 @@
 package producer
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -45,6 +46,9 @@ func (s *State) Verify(p record.Producer, adds bool, fresh Guard, now time.Time)
 	}
 	if e.inTransaction(p.Epoch) {
 		return NoGuard, nil
+	}
+	if p.BaseSequence < 0 { // offsets, which have none, or what will be refused
+		p.BaseSequence = math.MaxInt32
 	}
 	v := s.verification(p.ID)
 	if v == nil {

@@ -129,6 +129,10 @@ func TestALaterBatchDoesNotBeginTheTransaction(t *testing.T) {
 	g.want("the one with the higher sequence asked first", g.send(high, guard), kafka.OutOfOrderSequenceNumber)
 
 	g = newGuarded(t)
+	g.verify(record.Producer{ID: 1, BaseSequence: -1}, false)
+	g.want("a batch without a sequence holds none up", g.send(high, g.verify(high, false)), kafka.None)
+
+	g = newGuarded(t)
 	g.verify(record.Producer{ID: 1, BaseSequence: 0}, false)
 	next := record.Producer{ID: 1, Epoch: 1, BaseSequence: 7}
 	g.want("a new epoch begins anew", g.send(next, g.verify(next, false)), kafka.None)
