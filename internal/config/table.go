@@ -4,8 +4,8 @@ package config
 
 // table holds every key, by scope and then by name.
 var table = []Key{
-	{Scope: ScopeBroker, Name: "add.partitions.to.txn.retry.backoff.max.ms", Type: Int, DefaultState: DefaultValue, Default: "100", check: check{kind: atLeast, min: 0}, Valid: "[0,...]", Importance: High},
-	{Scope: ScopeBroker, Name: "add.partitions.to.txn.retry.backoff.ms", Type: Int, DefaultState: DefaultValue, Default: "20", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: High},
+	{Scope: ScopeBroker, Name: "add.partitions.to.txn.retry.backoff.max.ms", Type: Int, DefaultState: DefaultValue, Default: "100", check: check{kind: atLeast, min: 0}, Valid: "[0,...]", Importance: High, Effect: Acts, Doc: "For how long a transaction's coordinator is asked again about a partition, while the producer's last transaction is being ended."},
+	{Scope: ScopeBroker, Name: "add.partitions.to.txn.retry.backoff.ms", Type: Int, DefaultState: DefaultValue, Default: "20", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: High, Effect: Acts, Doc: "How long to wait at most before it is asked again: the first pauses are shorter."},
 	{Scope: ScopeBroker, Name: "advertised.listeners", Type: List, DefaultState: DefaultNull, check: check{kind: listOf}, Importance: High, Effect: Acts, Doc: "The addresses that clients are told, one for each listener. Left out, every client is told the address that it connected to."},
 	{Scope: ScopeBroker, Name: "alter.config.policy.class.name", Type: Class, DefaultState: DefaultNull, Importance: Low, Effect: NeverMatters},
 	{Scope: ScopeBroker, Name: "alter.log.dirs.replication.quota.window.num", Type: Int, DefaultState: DefaultValue, Default: "11", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low},
@@ -289,7 +289,7 @@ var table = []Key{
 	{Scope: ScopeBroker, Name: "replica.socket.timeout.ms", Type: Int, DefaultState: DefaultValue, Default: "30000", Importance: High},
 	{Scope: ScopeBroker, Name: "replication.quota.window.num", Type: Int, DefaultState: DefaultValue, Default: "11", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low},
 	{Scope: ScopeBroker, Name: "replication.quota.window.size.seconds", Type: Int, DefaultState: DefaultValue, Default: "1", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low},
-	{Scope: ScopeBroker, Name: "request.timeout.ms", Type: Int, DefaultState: DefaultValue, Default: "30000", Importance: High},
+	{Scope: ScopeBroker, Name: "request.timeout.ms", Type: Int, DefaultState: DefaultValue, Default: "30000", Importance: High, Effect: Acts, Doc: "How long a Produce waits for the transaction's coordinator."},
 	{Scope: ScopeBroker, Name: "sasl.client.callback.handler.class", Type: Class, DefaultState: DefaultNull, Importance: Medium},
 	{Scope: ScopeBroker, Name: "sasl.enabled.mechanisms", Type: List, DefaultState: DefaultValue, Default: "GSSAPI", check: check{kind: listOf, emptyAllowed: true}, Importance: Medium, Mode: PerBroker},
 	{Scope: ScopeBroker, Name: "sasl.jaas.config", Type: Password, DefaultState: DefaultNull, Importance: Medium, Mode: PerBroker},
@@ -390,7 +390,7 @@ var table = []Key{
 	{Scope: ScopeBroker, Name: "telemetry.max.bytes", Type: Int, DefaultState: DefaultValue, Default: "1048576", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low, Effect: Acts, Doc: "The most bytes of metrics that a client may push at once, compressed or not."},
 	{Scope: ScopeBroker, Name: "transaction.abort.timed.out.transaction.cleanup.interval.ms", Type: Int, DefaultState: DefaultValue, Default: "10000", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low, Effect: Acts, Doc: "How often transactions are looked for that are over their time, to abort them."},
 	{Scope: ScopeBroker, Name: "transaction.max.timeout.ms", Type: Int, DefaultState: DefaultValue, Default: "900000", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: High, Effect: Acts, Doc: "The longest time that a transaction may be asked to have."},
-	{Scope: ScopeBroker, Name: "transaction.partition.verification.enable", Type: Boolean, DefaultState: DefaultValue, Default: "true", Importance: Low, Mode: ClusterWide},
+	{Scope: ScopeBroker, Name: "transaction.partition.verification.enable", Type: Boolean, DefaultState: DefaultValue, Default: "true", Importance: Low, Mode: ClusterWide, Effect: Acts, Doc: "Whether the transaction's coordinator is asked before records begin a transaction in a partition."},
 	{Scope: ScopeBroker, Name: "transaction.remove.expired.transaction.cleanup.interval.ms", Type: Int, DefaultState: DefaultValue, Default: "3600000", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: Low, Effect: Acts, Doc: "How often transactional ids are looked for that nobody uses."},
 	{Scope: ScopeBroker, Name: "transaction.state.log.load.buffer.size", Type: Int, DefaultState: DefaultValue, Default: "5242880", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: High, Effect: NeverMatters},
 	{Scope: ScopeBroker, Name: "transaction.state.log.min.isr", Type: Int, DefaultState: DefaultValue, Default: "2", check: check{kind: atLeast, min: 1}, Valid: "[1,...]", Importance: High, Effect: Acts, Doc: "How many replicas of __transaction_state must be in sync for a write to it."},

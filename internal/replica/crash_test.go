@@ -30,8 +30,11 @@ func TestAcknowledgedRecordsSurvivePowerCuts(t *testing.T) { eachCrashSeed(t, su
 
 // eachCrashSeed runs a test with one seed after the other, until one fails.
 func eachCrashSeed(t *testing.T, survive func(t *testing.T, seed uint64)) {
+	eachSeed(t, *crashSeeds, survive)
+}
+
+func eachSeed(t *testing.T, seeds int, survive func(t *testing.T, seed uint64)) {
 	first := rand.Uint64()
-	seeds := *crashSeeds
 	if *crashSeed != 0 {
 		first, seeds = *crashSeed, 1
 	}

@@ -63,8 +63,7 @@ func (p *replica) lead(led partition.Leadership) {
 	p.mu.Lock()
 	var released []partition.Release
 	end := p.log.EndOffset()
-	begun := p.core == nil
-	if begun || led.Epoch > p.core.Epoch() {
+	if p.core == nil || led.Epoch > p.core.Epoch() {
 		p.log.AssignEpoch(led.Epoch, end)
 	}
 	if p.core != nil {
@@ -75,12 +74,7 @@ func (p *replica) lead(led partition.Leadership) {
 		})
 	}
 	p.publish()
-	open, isOpen := p.log.Producers().FirstUnstable()
 	p.mu.Unlock()
-	if begun && isOpen {
-		p.m.log.Warn("a transaction is open, and nothing ends it here: readers of committed records wait at its first offset; start Kafka on the directory, whose coordinator ends it",
-			"partition", p.tp.String(), "offset", open)
-	}
 	answerReleased(released)
 	p.wakeAll()
 }
