@@ -39,6 +39,7 @@ type flusher struct {
 
 	mu    sync.Mutex // guards dirty
 	dirty []*replica
+	holds atomic.Int32 // appends that others follow at once: a round waits for them
 
 	gathered gathered // the goroutine's own
 
@@ -61,9 +62,44 @@ func (f *flusher) add(p *replica) {
 	f.mu.Lock()
 	f.dirty = append(f.dirty, p)
 	f.mu.Unlock()
+	if f.holds.Load() == 0 {
+		f.poke()
+	}
+}
+
+func (f *flusher) poke() {
 	select {
 	case f.wake <- struct{}{}:
 	default:
+	}
+}
+
+// hold keeps rounds from beginning until release is called, at once, after what is appended to several partitions: so it is flushed in
+// one round. Else the first of them would often be flushed alone, and the others wait for that. The partitions are awake already.
+func (m *Manager) hold() {
+	for _, d := range m.dirs {
+		d.flusher.holds.Add(1)
+	}
+}
+
+// Together lets what is appended meanwhile, little to each of several partitions that are awake, be flushed in one round.
+func (m *Manager) Together(appends func()) {
+	m.hold()
+	defer m.release()
+	appends()
+}
+
+// release ends a hold, and lets a round begin also where others hold.
+func (m *Manager) release() {
+	for _, d := range m.dirs {
+		f := d.flusher
+		f.holds.Add(-1)
+		f.mu.Lock()
+		waiting := len(f.dirty) > 0
+		f.mu.Unlock()
+		if waiting {
+			f.poke()
+		}
 	}
 }
 

@@ -56,6 +56,14 @@ func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 	op := produceOps.Get().(*produceOp)
 	op.done, op.parked = done, &m.parked
 	op.results = growTo(op.results, len(req.Partitions))
+	if req.little() {
+		for i := range req.Partitions { // not while others are held up
+			part := &req.Partitions[i]
+			_, _ = m.find(part.TopicID, part.Topic, part.Partition)
+		}
+		m.hold()
+		defer m.release()
+	}
 	// One more than there are partitions, so that the answer does not leave before the last one was appended.
 	op.open.Store(int32(len(req.Partitions)) + 1)
 	for i := range req.Partitions {
@@ -79,6 +87,21 @@ func (m *Manager) Produce(req *ProduceRequest, done func([]ProduceResult)) {
 		op.settled()
 	}
 	op.settled()
+}
+
+// littleBytes is up to how much appending takes less time than one flush more.
+const littleBytes = 64 << 10
+
+// little tells whether it is several partitions that a request appends to, and next to nothing to each.
+func (req *ProduceRequest) little() bool {
+	if n := len(req.Partitions); n < 2 || n > flushAllFrom {
+		return false
+	}
+	bytes := 0
+	for i := range req.Partitions {
+		bytes += len(req.Partitions[i].Records)
+	}
+	return bytes <= littleBytes
 }
 
 // refusedProduce is the result of records that were not taken.

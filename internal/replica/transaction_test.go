@@ -182,13 +182,12 @@ func TestGuardsAreNotGivenTwice(t *testing.T) {
 	}
 }
 
-// TestMarkersOfATransactionAreFlushedTogether: what ends in six partitions is one small flush or two, in the journal, as the first may
-// have begun when the last is appended.
-func TestMarkersOfATransactionAreFlushedTogether(t *testing.T) {
+// TestATransactionIsFlushedInFewRounds: its records for six partitions in one, its markers in another, both in the journal.
+func TestATransactionIsFlushedInFewRounds(t *testing.T) {
 	w := newWorld(t)
 	w.topic("t", 6)
 	for i := range int32(6) {
-		w.begin(i, record.Producer{ID: 1}, "a")
+		w.begin(i, record.Producer{ID: 1}, "first") // whatever is made with the first record is there
 	}
 	var segments atomic.Int32
 	w.fs.set(func(name string) error {
@@ -197,19 +196,39 @@ func TestMarkersOfATransactionAreFlushedTogether(t *testing.T) {
 		}
 		return nil
 	})
-	before := w.fs.count()
-	done := make(chan error, 6)
-	for i := range int32(6) {
-		w.m.EndTransaction(kafka.TopicPartition{Topic: "t", Partition: i}, Marker{ProducerID: 1, ProducerEpoch: 1, Commit: true, Protocol: 2}, func(err error) { done <- err })
-	}
-	for range 6 {
-		if err := answer(t, done); err != nil {
-			t.Error(err)
+	flushes := func(what string, act func()) {
+		t.Helper()
+		before := w.fs.count()
+		act()
+		if n := w.fs.count() - before; n != 1 || segments.Load() > 0 {
+			t.Errorf("%s: %d flushes, %d of segments; want one, of the journal", what, n, segments.Load())
 		}
 	}
-	if n := w.fs.count() - before; n > 2 || segments.Load() > 0 {
-		t.Errorf("%d flushes, %d of segments; want no more than 2, of the journal", n, segments.Load())
+	req := ProduceRequest{Acks: -1, TimeoutMs: 60_000, Transactional: true}
+	for i := range int32(6) {
+		req.Partitions = append(req.Partitions, ProducePartition{Topic: "t", Partition: i, Records: transaction(1, 1, "a", "b")})
 	}
+	flushes("the records", func() {
+		answered := make(chan []ProduceResult, 1)
+		w.m.Produce(&req, func(r []ProduceResult) { answered <- slices.Clone(r) })
+		for _, r := range answer(t, answered) {
+			w.want("produce", r.Err, kafka.None)
+		}
+	})
+	flushes("the markers", func() {
+		done := make(chan error, 6)
+		marker := Marker{ProducerID: 1, ProducerEpoch: 1, Commit: true, Protocol: 2}
+		w.m.Together(func() {
+			for i := range int32(6) {
+				w.m.EndTransaction(kafka.TopicPartition{Topic: "t", Partition: i}, marker, func(err error) { done <- err })
+			}
+		})
+		for range 6 {
+			if err := answer(t, done); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 }
 
 // TestRule64OffsetsByIsolation: what ListOffsets finds while transactions are open, and when they are decided.
