@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -277,4 +278,83 @@ func TestRowsOfATransactionalRequest(t *testing.T) {
 	forged := record.EndTransaction(1, 0, record.Marker{Commit: true}, time.Now().UnixMilli())
 	forged.SetBaseOffset(0)
 	want("a marker from a client", a.put(12, new("tx"), map[int32][]byte{0: forged}), kafka.InvalidRecord)
+}
+
+// TestRule66WhatReadersAreToldByIsolation: of an aborted transaction, a committed one and one that is open, in each version of Fetch.
+func TestRule66WhatReadersAreToldByIsolation(t *testing.T) {
+	a := newAsked(t)
+	topic, _ := a.api.Quorum.Image().Topic("t")
+	one, two, three := record.Producer{ID: 1}, record.Producer{ID: 2}, record.Producer{ID: 3}
+	for _, p := range []record.Producer{one, two} { // 0, 1
+		if got := a.putOne(12, p); got != kafka.None {
+			t.Fatal(got)
+		}
+	}
+	a.end(replica.Marker{ProducerID: 2, ProducerEpoch: 1, CoordinatorEpoch: 6, Commit: true, Protocol: 2}) // 2
+	a.end(replica.Marker{ProducerID: 1, ProducerEpoch: 1, CoordinatorEpoch: 6, Protocol: 2})               // 3
+	if got := a.putOne(12, three); got != kafka.None {                                                     // 4
+		t.Fatal(got)
+	}
+	for version := int16(4); version <= 18; version++ {
+		for isolation := range int8(2) {
+			req := fetchRequest(version, "t", topic.ID, 0, 0)
+			req.IsolationLevel = isolation
+			row := fetchedRow(a.call(req))
+			wantEnd := []kafka.Offset{5, 4}[isolation]
+			_, end := wholeBatches(t, row.RecordBatches)
+			if row.ErrorCode != 0 || row.HighWatermark != 5 || row.LastStableOffset != 4 || end != wantEnd {
+				t.Errorf("v%d, isolation %d: %v, up to %d, high watermark %d, last stable offset %d", version, isolation,
+					kafka.Error(row.ErrorCode), end, row.HighWatermark, row.LastStableOffset)
+			}
+			aborted := row.AbortedTransactions
+			if isolation == 0 && aborted != nil || isolation == 1 && (len(aborted) != 1 || aborted[0].ProducerID != 1 || aborted[0].FirstOffset != 0) {
+				t.Errorf("v%d, isolation %d: aborted %+v", version, isolation, aborted)
+			}
+			behind := fetchRequest(version, "t", topic.ID, 0, 4)
+			behind.IsolationLevel = isolation
+			if row := fetchedRow(a.call(behind)); row.ErrorCode != 0 || (len(row.RecordBatches) == 0) != (isolation == 1) ||
+				isolation == 1 && (row.AbortedTransactions == nil || len(row.AbortedTransactions) > 0) {
+				t.Errorf("v%d, isolation %d, behind the last stable offset: %+v", version, isolation, row)
+			}
+		}
+	}
+	for version := int16(2); version <= 11; version++ {
+		for isolation, want := range []int64{5, 4} {
+			req := kmsg.NewPtrListOffsetsRequest()
+			req.Version, req.ReplicaID, req.IsolationLevel = version, -1, int8(isolation)
+			row := kmsg.NewListOffsetsRequestTopic()
+			row.Topic = "t"
+			latest := kmsg.NewListOffsetsRequestTopicPartition()
+			latest.Timestamp, latest.CurrentLeaderEpoch = -1, -1
+			row.Partitions = append(row.Partitions, latest)
+			req.Topics = append(req.Topics, row)
+			if got := a.call(req).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0]; got.ErrorCode != 0 || got.Offset != want {
+				t.Errorf("ListOffsets v%d, isolation %d: %+v, want %d", version, isolation, got, want)
+			}
+		}
+	}
+	describe := kmsg.NewPtrDescribeProducersRequest()
+	row := kmsg.NewDescribeProducersRequestTopic()
+	row.Topic, row.Partitions = "t", []int32{0}
+	describe.Topics = append(describe.Topics, row)
+	var got []string
+	for _, p := range a.call(describe).(*kmsg.DescribeProducersResponse).Topics[0].Partitions[0].ActiveProducers {
+		got = append(got, fmt.Sprint(p.ProducerID, p.ProducerEpoch, p.LastSequence, p.CoordinatorEpoch, p.CurrentTxnStartOffset))
+	}
+	if want := []string{"1 1 -1 6 -1", "2 1 -1 6 -1", "3 0 0 -1 4"}; !slices.Equal(got, want) {
+		t.Errorf("id, epoch, sequence, coordinator epoch and first offset of the open transaction: %q, want %q", got, want)
+	}
+}
+
+// wholeBatches counts the batches of an answer, and tells where they end.
+func wholeBatches(t *testing.T, b []byte) (n int, end kafka.Offset) {
+	t.Helper()
+	for ; len(b) > 0; n++ {
+		batch, rest, err := record.Split(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end, b = batch.NextOffset(), rest
+	}
+	return n, end
 }
