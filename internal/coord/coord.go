@@ -32,6 +32,8 @@ type Partitions interface {
 	AppendTransactional(tp kafka.TopicPartition, batch record.Batch, guard producer.Guard, done func(last kafka.Offset, err error))
 	// EndTransaction writes a marker, and calls done like Append.
 	EndTransaction(tp kafka.TopicPartition, m replica.Marker, done func(error))
+	// Together lets what is appended meanwhile, little to each of several partitions, become durable in one go.
+	Together(appends func())
 	// Load hands every batch to each, from the start of the log to its end.
 	Load(tp kafka.TopicPartition, each func(record.Batch) error) error
 	// Leads tells whether this node leads the partition, and in which epoch.

@@ -93,6 +93,8 @@ func (l *logs) EndTransaction(tp kafka.TopicPartition, m replica.Marker, done fu
 	l.Append(tp, record.EndTransaction(m.ProducerID, m.ProducerEpoch, marker, 0), func(_ kafka.Offset, err error) { done(err) })
 }
 
+func (l *logs) Together(appends func()) { appends() }
+
 // open tells whether a producer's last batch in a partition is no marker.
 func (l *logs) open(tp kafka.TopicPartition, id kafka.ProducerID) bool {
 	l.mu.Lock()

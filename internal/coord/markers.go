@@ -88,10 +88,35 @@ func (w *markers) write(m replica.Marker, partitions []kafka.TopicPartition, by 
 	w.wake(wake)
 }
 
+// wake sees to it that what is due is written: to all partitions but those of groups, whose shards do it, in one go, so that it is flushed
+// in one round.
 func (w *markers) wake(queues []*markerQueue) {
+	var round markerRound
 	for _, q := range queues {
-		w.c.wakes.add(q)
+		if q.tp.Topic == meta.OffsetsTopic {
+			w.c.wakes.add(q)
+		} else {
+			round = append(round, q)
+		}
 	}
+	if len(round) > 0 {
+		w.c.wakes.add(round)
+	}
+}
+
+// markerRound is queues of several partitions, worked off one after the other.
+type markerRound []*markerQueue
+
+func (r markerRound) work(turn int) {
+	partitions := r[0].of.c.opts.Partitions
+	for _, q := range r { // one that sleeps wakes before others are held up
+		_, _ = partitions.Leads(q.tp)
+	}
+	partitions.Together(func() {
+		for _, q := range r {
+			q.work(turn)
+		}
+	})
 }
 
 // queue returns the queue of a partition. The caller holds mu.
