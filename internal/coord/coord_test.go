@@ -427,7 +427,7 @@ func TestWhatHappensToGroupsIsLoggedAndCounted(t *testing.T) {
 		}
 		m := w.c.Metrics()
 		counted := fmt.Sprint(m.MembersJoined.Value(), m.Rebalances.Value(), m.Generations.Value(), m.MembersExpired.Value(), m.MembersLeft.Value(),
-			m.Commits.Value(), m.CommitBatches.Value(), m.Loads.Value())
+			m.Commits.Value(), m.CommitBatches.Value(), m.Groups.Loads.Value())
 		if counted != "2 2 2 1 0 2 2 4" {
 			t.Errorf("joined, rebalances, generations, expired, left, commits, batches, loads: %s; want 2 2 2 1 0 2 2 4", counted)
 		}

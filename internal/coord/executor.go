@@ -86,13 +86,14 @@ type ticket uint64
 // the inbox is empty, or until it passes the work on by [wakes]. A request whose group nobody else uses is so decided, appended and applied without a hand-over. While
 // it works, others only leave their events in the inbox, and the offset commits among them go to the log as one batch.
 type executor[C command[R], R any] struct {
-	c      *Coordinator
-	host   host[C, R]
-	what   string // the machine knows, for the log: groups
-	tp     kafka.TopicPartition
-	epoch  kafka.Epoch
-	failed atomic.Bool   // to be loaded again
-	ended  chan struct{} // closed when all that waited is answered
+	c       *Coordinator
+	host    host[C, R]
+	what    string // the machine knows, for the log: groups
+	metrics *ShardMetrics
+	tp      kafka.TopicPartition
+	epoch   kafka.Epoch
+	failed  atomic.Bool   // to be loaded again
+	ended   chan struct{} // closed when all that waited is answered
 
 	mu      sync.Mutex // guards inbox, busy, over and outcome; held for memory only
 	inbox   []event[C, R]
@@ -136,9 +137,11 @@ type afterCommit struct {
 	done func(error)
 }
 
-func newExecutor[C command[R], R any](c *Coordinator, h host[C, R], what string, tp kafka.TopicPartition, epoch kafka.Epoch) executor[C, R] {
+func newExecutor[C command[R], R any](
+	c *Coordinator, h host[C, R], what string, m *ShardMetrics, tp kafka.TopicPartition, epoch kafka.Epoch,
+) executor[C, R] {
 	return executor[C, R]{
-		c: c, host: h, what: what, tp: tp, epoch: epoch, ended: make(chan struct{}),
+		c: c, host: h, what: what, metrics: m, tp: tp, epoch: epoch, ended: make(chan struct{}),
 		parked: map[ticket]request[C, R]{}, outcome: map[uint64]error{},
 	}
 }
@@ -467,7 +470,7 @@ func (s *executor[C, R]) fail(err error) {
 	code, _ := kafka.Answer(err)
 	s.c.opts.Log.Warn(s.what+" of a partition are loaded again", "partition", s.tp, "error", err)
 	s.failed.Store(true)
-	s.c.metrics.Reloads.Inc()
+	s.metrics.Reloads.Inc()
 	s.close(func(cmd C) kafka.Error { return s.host.codeFor(cmd, code) })
 	time.AfterFunc(reloadAfter, s.c.follow)
 }

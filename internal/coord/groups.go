@@ -26,7 +26,7 @@ type groupShard struct {
 
 func newGroupShard(c *Coordinator, tp kafka.TopicPartition, epoch kafka.Epoch) *groupShard {
 	s := &groupShard{}
-	s.executor = newExecutor(c, host[group.Command, group.Reply](s), "groups", tp, epoch)
+	s.executor = newExecutor(c, host[group.Command, group.Reply](s), "groups", &c.metrics.Groups, tp, epoch)
 	s.staged.format = format[group.Record]{group.AppendKey, group.AppendValue}
 	return s
 }

@@ -40,8 +40,8 @@ func (s *executor[C, R]) load() {
 	err := s.c.opts.Partitions.Load(s.tp, l.batch)
 	if err == nil {
 		l.report(s.what + " loaded")
-		s.c.metrics.Loads.Inc()
-		s.c.metrics.LoadMicros.Observe(s.c.opts.Now().Sub(l.begun).Microseconds())
+		s.metrics.Loads.Inc()
+		s.metrics.LoadMicros.Observe(s.c.opts.Now().Sub(l.begun).Microseconds())
 	}
 	s.post(event[C, R]{kind: loadedEvent, read: l.read, err: err})
 }

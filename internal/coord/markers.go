@@ -2,7 +2,6 @@ package coord
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -132,7 +131,7 @@ func (w *markers) queue(tp kafka.TopicPartition) *markerQueue {
 // push leaves a marker. It returns true when the caller must see to it that somebody works. markers.mu is held.
 func (q *markerQueue) push(some ...*pendingMarker) (wake bool) {
 	if q.timer != nil {
-		q.later = append(q.later, some...)
+		q.putOff(some...)
 		return false
 	}
 	q.due = append(q.due, some...)
@@ -143,21 +142,50 @@ func (q *markerQueue) push(some ...*pendingMarker) (wake bool) {
 
 // work writes what is due.
 func (q *markerQueue) work(int) {
-	for w := q.of; ; {
-		w.mu.Lock()
-		if q.timer != nil { // what is due would fare like the one before
-			q.later, q.due = append(q.later, q.due...), nil
+	for due := q.take(); len(due) > 0; due = q.take() {
+		for i, p := range due {
+			if !q.ready(due[i:]) {
+				break
+			}
+			q.of.writeOne(p)
 		}
-		if len(q.due) == 0 {
-			q.busy = false
-			w.forget(q)
-			w.mu.Unlock()
-			return
-		}
-		p := q.due[0]
-		q.due = slices.Delete(q.due, 0, 1)
-		w.mu.Unlock()
-		w.writeOne(p)
+	}
+}
+
+// take returns what is to be written now. When that is nothing, nobody works any more.
+func (q *markerQueue) take() []*pendingMarker {
+	w := q.of
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	due := q.due
+	q.due = nil
+	if q.timer != nil {
+		q.putOff(due...)
+		due = nil
+	}
+	if len(due) == 0 {
+		q.busy = false
+		w.forget(q)
+	}
+	return due
+}
+
+// ready tells whether the next marker may be written. If not, the rest is put off: it would fare like the one before.
+func (q *markerQueue) ready(rest []*pendingMarker) bool {
+	q.of.mu.Lock()
+	defer q.of.mu.Unlock()
+	if q.timer == nil {
+		return true
+	}
+	q.putOff(rest...)
+	return false
+}
+
+// putOff keeps markers until the timer says so. markers.mu is held.
+func (q *markerQueue) putOff(some ...*pendingMarker) {
+	if !q.of.closed {
+		q.later = append(q.later, some...)
+		q.of.c.metrics.MarkersWaiting.Add(int64(len(some)))
 	}
 }
 
@@ -203,6 +231,7 @@ func (c *Coordinator) endInGroups(p *pendingMarker, done func(error)) {
 // settle takes note of what came of a marker.
 func (w *markers) settle(p *pendingMarker, err error) {
 	if err == nil {
+		w.c.metrics.Markers.Inc()
 		w.mu.Lock()
 		if q := w.queues[p.tp]; q != nil {
 			q.backoff = 0
@@ -220,7 +249,7 @@ func (w *markers) settle(p *pendingMarker, err error) {
 		return
 	}
 	q := w.queue(p.tp)
-	q.later = append(q.later, p)
+	q.putOff(p)
 	if q.timer != nil {
 		return
 	}
@@ -242,14 +271,20 @@ func (w *markers) retry(queues ...*markerQueue) {
 		}
 		q.timer.Stop()
 		q.timer = nil
-		later := q.later
-		q.later = nil
-		if q.push(later...) {
+		if q.push(q.taken()...) {
 			wake = append(wake, q)
 		}
 	}
 	w.mu.Unlock()
 	w.wake(wake)
+}
+
+// taken takes what was put off. markers.mu is held.
+func (q *markerQueue) taken() []*pendingMarker {
+	later := q.later
+	q.later = nil
+	q.of.c.metrics.MarkersWaiting.Add(-int64(len(later)))
+	return later
 }
 
 // retryAll does not wait for the timers: the metadata has changed, and so may have what is in the way.
@@ -271,7 +306,8 @@ func (w *markers) close() {
 		if q.timer != nil {
 			q.timer.Stop()
 		}
-		q.due, q.later = nil, nil
+		q.due = nil
+		q.taken()
 	}
 	asked := w.asked
 	w.asked = nil

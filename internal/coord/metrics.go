@@ -16,7 +16,16 @@ type Metrics struct {
 	MembersLeft    metric.Counter
 	MembersExpired metric.Counter // their sessions ended, or they did not follow a rebalance in time
 
-	Loads      metric.Counter   // partitions of __consumer_offsets that were read
+	Groups, Transactions ShardMetrics
+
+	Markers        metric.Counter // that were written, and are committed
+	MarkersWaiting metric.Gauge   // that their partitions do not take now
+	TimedOut       metric.Counter // transactions that were aborted for it
+}
+
+// ShardMetrics are the numbers of the shards of one topic.
+type ShardMetrics struct {
+	Loads      metric.Counter   // partitions that were read
 	LoadMicros metric.Histogram // how long each took
 	Reloads    metric.Counter   // shards that failed and were given up
 }

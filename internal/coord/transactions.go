@@ -25,7 +25,7 @@ type txnShard struct {
 
 func newTxnShard(c *Coordinator, tp kafka.TopicPartition, epoch kafka.Epoch) *txnShard {
 	s := &txnShard{}
-	s.executor = newExecutor(c, host[txn.Command, txn.Reply](s), "transactional ids", tp, epoch)
+	s.executor = newExecutor(c, host[txn.Command, txn.Reply](s), "transactional ids", &c.metrics.Transactions, tp, epoch)
 	s.staged.format = format[*txn.Record]{txn.AppendKey, txn.AppendValue}
 	return s
 }
@@ -70,14 +70,14 @@ func (c *Coordinator) OffsetsPartition(groupID string) (kafka.TopicPartition, bo
 // abortTimedOut aborts the transactions that are over their time.
 func (c *Coordinator) abortTimedOut() {
 	for s := range c.transactions.all() {
-		s.task(func() { s.each(s.machine.AbortTimedOut) })
+		s.task(func() { s.each(s.machine.AbortTimedOut, s.timedOut) })
 	}
 }
 
 // expireIDs forgets transactional ids that nobody has used for long.
 func (c *Coordinator) expireIDs() {
 	for s := range c.transactions.all() {
-		s.task(func() { s.each(s.machine.Expire) })
+		s.task(func() { s.each(s.machine.Expire, func([]*txn.Record) {}) })
 	}
 }
 
@@ -199,14 +199,27 @@ func (s *txnShard) release(e txn.Effects) {
 	}
 }
 
-// each carries out one after the other what the machine wants done now, until one is refused: so would be the next.
-func (s *txnShard) each(next func(now time.Time) (txn.Effects, bool)) {
+// timedOut tells of a transaction that its client did not end.
+func (s *txnShard) timedOut(records []*txn.Record) {
+	for _, r := range records {
+		if r.Value != nil && r.Value.State == txn.PrepareAbort {
+			s.c.metrics.TimedOut.Inc()
+			s.c.opts.Log.Info("a transaction was over its time and is aborted", "transactionalId", r.TransactionalID,
+				"producerId", r.Value.ID.Producer, "timeoutMs", r.Value.TimeoutMs)
+		}
+	}
+}
+
+// each carries out one after the other what the machine wants done now, and tells done of its records, until one is refused: so would
+// be the next.
+func (s *txnShard) each(next func(now time.Time) (txn.Effects, bool), done func([]*txn.Record)) {
 	for s.state == active {
 		s.learn()
 		e, more := next(s.c.opts.Now())
 		if !more || !s.carryOut(e) {
 			return
 		}
+		done(e.Records)
 	}
 }
 

@@ -260,6 +260,9 @@ func TestSlowAndFailingPartitionsHoldNobodyElseUp(t *testing.T) {
 		if r := transact[*txn.DescribeReply](w, "slow", &txn.Describe{}); r.State != txn.PrepareCommit || !slices.Equal(r.Partitions, []kafka.TopicPartition{at("t", 1)}) {
 			t.Errorf("one refuses still: %v %v", r.State, r.Partitions)
 		}
+		if n := w.c.Metrics().MarkersWaiting.Value(); n != 1 {
+			t.Errorf("%d markers wait, want 1", n)
+		}
 		w.logs.set(func() { clear(w.logs.refuses) })
 		time.Sleep(markerRetryMost)
 		synctest.Wait()
@@ -271,8 +274,8 @@ func TestSlowAndFailingPartitionsHoldNobodyElseUp(t *testing.T) {
 				t.Errorf("markers in partition %d: %v", p, got)
 			}
 		}
-		if n := len(w.c.markers.queues); n > 0 {
-			t.Errorf("%d queues are left", n)
+		if n, markers, waiting := len(w.c.markers.queues), w.c.Metrics().Markers.Value(), w.c.Metrics().MarkersWaiting.Value(); n > 0 || markers != 6 || waiting != 0 {
+			t.Errorf("%d queues are left, %d markers were written, %d wait; want 0, 6, 0", n, markers, waiting)
 		}
 	})
 }
@@ -598,6 +601,9 @@ func TestTransactionsOverTheirTimeAreAborted(t *testing.T) {
 			if code := p.end(true); code != kafka.ProducerFenced {
 				t.Errorf("%s ends it: %v", p.id, code)
 			}
+		}
+		if n := w.c.Metrics().TimedOut.Value(); n != 10 {
+			t.Errorf("%d transactions were over their time, want 10", n)
 		}
 	})
 }

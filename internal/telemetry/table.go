@@ -372,9 +372,17 @@ var table = []family{
 		e.count(m.MembersLeft.Value(), "left")
 		e.count(m.MembersExpired.Value(), "expired")
 	}},
-	{"raftsman_group_loads_total", counter, nil, "Partitions of __consumer_offsets that were read.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Loads.Value() })},
-	{"raftsman_group_load_seconds", summary, nil, "How long reading each took.", func(s *scene, e emit) { e.summary(&s.from.Coord.Metrics().LoadMicros, 1e6) }},
-	{"raftsman_group_reloads_total", counter, nil, "Partitions of __consumer_offsets that were given up and read anew.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Reloads.Value() })},
+	{"raftsman_group_loads_total", counter, nil, "Partitions of __consumer_offsets that were read.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Groups.Loads.Value() })},
+	{"raftsman_group_load_seconds", summary, nil, "How long reading each took.", func(s *scene, e emit) { e.summary(&s.from.Coord.Metrics().Groups.LoadMicros, 1e6) }},
+	{"raftsman_group_reloads_total", counter, nil, "Partitions of __consumer_offsets that were given up and read anew.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Groups.Reloads.Value() })},
+
+	// Transactions.
+	{"raftsman_transaction_markers_total", counter, nil, "Markers that were written, one for each partition of each transaction that ended.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Markers.Value() })},
+	{"raftsman_transaction_markers_waiting", gauge, nil, "Markers that their partitions do not take now, of transactions that cannot end.", one(func(s *scene) int64 { return s.from.Coord.Metrics().MarkersWaiting.Value() })},
+	{"raftsman_transaction_timed_out_total", counter, nil, "Transactions that were over their time and were aborted.", one(func(s *scene) int64 { return s.from.Coord.Metrics().TimedOut.Value() })},
+	{"raftsman_transaction_loads_total", counter, nil, "Partitions of __transaction_state that were read.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Transactions.Loads.Value() })},
+	{"raftsman_transaction_load_seconds", summary, nil, "How long reading each took.", func(s *scene, e emit) { e.summary(&s.from.Coord.Metrics().Transactions.LoadMicros, 1e6) }},
+	{"raftsman_transaction_reloads_total", counter, nil, "Partitions of __transaction_state that were given up and read anew.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Transactions.Reloads.Value() })},
 }
 
 // eachKey visits the APIs of which there were requests.
