@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -141,5 +142,38 @@ func BenchmarkLoad(b *testing.B) {
 		w.restart()
 		w.committed("g")
 	}
+	w.close()
+}
+
+// BenchmarkTransactions is a transaction over six partitions, by as many producers as there are goroutines, on a log in memory, until
+// the next can begin.
+func BenchmarkTransactions(b *testing.B) {
+	w := newTxnWorld(b)
+	w.publish(addTopic(b, w.image.Load(), "six", topicID(6), 6))
+	var partitions []kafka.TopicPartition
+	for p := range int32(6) {
+		partitions = append(partitions, at("six", p))
+	}
+	var next atomic.Int64
+	b.ReportAllocs()
+	b.SetParallelism(8)
+	b.RunParallel(func(pb *testing.PB) {
+		p := w.client(fmt.Sprint("p", next.Add(1)))
+		for pb.Next() {
+			for code := kafka.ConcurrentTransactions; code != kafka.None; {
+				if code = p.add(partitions...); code != kafka.None && code != kafka.ConcurrentTransactions {
+					b.Error(code)
+					return
+				}
+				if code != kafka.None {
+					time.Sleep(100 * time.Microsecond) // the markers of the last one
+				}
+			}
+			if code := p.end(true); code != kafka.None {
+				b.Error(code)
+				return
+			}
+		}
+	})
 	w.close()
 }

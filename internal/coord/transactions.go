@@ -21,6 +21,15 @@ type txnShard struct {
 	machine *txn.Machine
 	learned *meta.Image // that the machine was told of
 	staged  staging[*txn.Record]
+	patient []patient // in the order in which they came
+}
+
+// patient is a command that may wait while the last transaction of its id is being ended.
+type patient struct {
+	ticket ticket
+	id     string
+	cmd    *txn.AddPartitions
+	until  time.Time
 }
 
 func newTxnShard(c *Coordinator, tp kafka.TopicPartition, epoch kafka.Epoch) *txnShard {
@@ -122,13 +131,47 @@ func (s *txnShard) early(txn.Command) (txn.Reply, bool) { return nil, false }
 
 // handle implements [host].
 func (s *txnShard) handle(t ticket, transactionalID string, cmd txn.Command) {
+	now := s.c.opts.Now()
+	if add, ok := cmd.(*txn.AddPartitions); ok && add.Wait > 0 {
+		s.decideAdd(now, patient{t, transactionalID, add, now.Add(add.Wait)})
+		return
+	}
 	s.learn()
-	e := s.machine.Handle(s.c.opts.Now(), txn.Ticket(t), transactionalID, cmd)
+	e := s.machine.Handle(now, txn.Ticket(t), transactionalID, cmd)
 	if e.NeedsID {
 		s.withFreshID(t, transactionalID, cmd)
 		return
 	}
 	s.carryOut(e)
+}
+
+// decideAdd decides a command that may wait. A producer that has just ended its transaction so begins the next when the markers of the
+// last are written, and not when it asks again.
+func (s *txnShard) decideAdd(now time.Time, p patient) {
+	s.learn()
+	e := s.machine.Handle(now, txn.Ticket(p.ticket), p.id, p.cmd)
+	if len(e.Replies) == 1 && now.Before(p.until) {
+		if r, ok := e.Replies[0].Reply.(*txn.AddPartitionsReply); ok && r.Code == kafka.ConcurrentTransactions {
+			s.patient = append(s.patient, p)
+			return
+		}
+	}
+	s.carryOut(e)
+}
+
+// decideAgain takes up the commands that wait and that which says of.
+func (s *txnShard) decideAgain(now time.Time, which func(p patient) bool) {
+	waiting := s.patient
+	s.patient = nil
+	for _, p := range waiting {
+		switch {
+		case s.state != active: // and all are answered
+		case which(p):
+			s.decideAdd(now, p)
+		default:
+			s.patient = append(s.patient, p)
+		}
+	}
 }
 
 // withFreshID hands a command in again with a producer id that nobody has had. That may take as long as the metadata log takes
@@ -229,17 +272,29 @@ func (s *txnShard) gathered() bool { return false }
 // flush implements [host].
 func (s *txnShard) flush() {}
 
-// tick implements [host]: the machine has no timers of its own.
-func (s *txnShard) tick(time.Time) bool { return false }
+// tick implements [host]: commands wait no longer than they may.
+func (s *txnShard) tick(now time.Time) bool {
+	if due, any := s.next(); any && !due.After(now) {
+		s.decideAgain(now, func(p patient) bool { return !p.until.After(now) })
+	}
+	return false
+}
 
 // next implements [host].
-func (s *txnShard) next() (time.Time, bool) { return time.Time{}, false }
+func (s *txnShard) next() (due time.Time, any bool) {
+	for _, p := range s.patient {
+		if !any || p.until.Before(due) {
+			due, any = p.until, true
+		}
+	}
+	return due, any
+}
 
 // rest implements [host].
 func (s *txnShard) rest() {}
 
 // forget implements [host].
-func (s *txnShard) forget() { s.machine, s.staged = nil, staging[*txn.Record]{} }
+func (s *txnShard) forget() { s.machine, s.staged, s.patient = nil, staging[*txn.Record]{}, nil }
 
 // codeFor implements [host].
 func (s *txnShard) codeFor(_ txn.Command, code kafka.Error) kafka.Error { return codeFor(code) }

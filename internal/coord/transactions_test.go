@@ -280,6 +280,48 @@ func TestSlowAndFailingPartitionsHoldNobodyElseUp(t *testing.T) {
 	})
 }
 
+// TestTheNextTransactionMayWaitForTheLast, as long as its command may.
+func TestTheNextTransactionMayWaitForTheLast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTxnWorld(t)
+		p, other := w.client("p"), w.client("other")
+		ask := func(p *producerOf) chan kafka.Error {
+			code := make(chan kafka.Error, 1)
+			cmd := &txn.AddPartitions{ID: p.as, Partitions: []kafka.TopicPartition{at("t", 0)}, Protocol: 2, Wait: 100 * time.Millisecond}
+			w.c.Transact(p.id, cmd, func(r txn.Reply) { code <- r.(*txn.AddPartitionsReply).Code })
+			return code
+		}
+		begin := func() {
+			p.must("add", p.add(at("t", 1)))
+			w.logs.set(func() { w.logs.holds[at("t", 1)] = true })
+			p.must("end", p.end(true))
+		}
+		begin()
+		soon := ask(p)
+		other.must("add of another", <-ask(other))
+		time.Sleep(90 * time.Millisecond)
+		synctest.Wait()
+		if len(soon) > 0 {
+			t.Errorf("answered while the markers are written: %v", <-soon)
+		}
+		w.logs.release(nil)
+		p.must("add when they are", <-soon)
+
+		begin()
+		asked := time.Now()
+		if code := <-ask(p); code != kafka.ConcurrentTransactions || time.Since(asked) != 100*time.Millisecond {
+			t.Errorf("told %v after %v, want CONCURRENT_TRANSACTIONS after 100ms", code, time.Since(asked))
+		}
+		closed := ask(p)
+		synctest.Wait()
+		w.close()
+		if code := <-closed; code != kafka.NotCoordinator {
+			t.Errorf("closed: %v", code)
+		}
+		w.logs.release(nil)
+	})
+}
+
 // TestAfterAReloadMarkersAreWrittenAgain whichever of them are there already.
 func TestAfterAReloadMarkersAreWrittenAgain(t *testing.T) {
 	for _, commit := range []bool{true, false} {

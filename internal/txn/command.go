@@ -1,6 +1,10 @@
 package txn
 
-import "github.com/raftsman/raftsman/internal/kafka"
+import (
+	"time"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
 
 // Ticket names one request that waits for an answer. The caller of [Machine.Handle] picks it; the machine hands it back in a [Sent].
 type Ticket uint64
@@ -51,6 +55,9 @@ type AddPartitions struct {
 	Protocol int16
 	// VerifyOnly asks whether the partitions are in the open transaction, and adds nothing.
 	VerifyOnly bool
+	// Wait is how long whoever hosts the machine may keep the command while the last transaction is being ended, before the answer is
+	// CONCURRENT_TRANSACTIONS. The machine does not look at it.
+	Wait time.Duration
 }
 
 // AddPartitionsReply answers an AddPartitions: a code for all, and when that is NONE one for each partition, in their order.
