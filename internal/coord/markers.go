@@ -2,6 +2,7 @@ package coord
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -406,10 +407,11 @@ type markerRequest struct {
 }
 
 // WriteMarkers writes a marker that an operator, or another node's coordinator, asks for: each partition once. done is called exactly
-// once, from any goroutine, perhaps before WriteMarkers returns, with a code for each partition, and must not block. The partitions
-// are borrowed until then.
+// once, from any goroutine, perhaps before WriteMarkers returns, with a code for each partition, and must not block.
 func (c *Coordinator) WriteMarkers(m replica.Marker, partitions []kafka.TopicPartition, done func(codes []kafka.Error)) {
-	r := &markerRequest{of: &c.markers, done: done, partitions: partitions, codes: make([]kafka.Error, len(partitions)), left: len(partitions)}
+	r := &markerRequest{
+		of: &c.markers, done: done, partitions: slices.Clone(partitions), codes: make([]kafka.Error, len(partitions)), left: len(partitions),
+	}
 	for i := range r.codes {
 		r.codes[i] = kafka.NotLeaderOrFollower // to those who are not answered before the end
 	}
