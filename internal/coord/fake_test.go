@@ -33,23 +33,24 @@ type logs struct {
 	lost    error                          // written, but not known to be committed
 	leads   bool
 	epoch   kafka.Epoch
-	stall   chan struct{} // Append waits for it
-	gate    chan struct{} // Load waits for it
-	failing int           // so many loads fail
-	most    int           // bytes of a batch; 0 for 1 MiB
-	asked   int           // calls of Leads
+	stalls  map[kafka.TopicPartition]chan struct{} // Append waits for it
+	gate    chan struct{}                          // Load waits for it
+	failing int                                    // so many loads fail
+	most    int                                    // bytes of a batch; 0 for 1 MiB
+	asked   int                                    // calls of Leads
 }
 
 func newLogs() *logs {
 	return &logs{
 		batches: map[kafka.TopicPartition][]record.Batch{}, leads: true,
 		refuses: map[kafka.TopicPartition]error{}, holds: map[kafka.TopicPartition]bool{},
+		stalls: map[kafka.TopicPartition]chan struct{}{},
 	}
 }
 
 func (l *logs) Append(tp kafka.TopicPartition, b record.Batch, done func(kafka.Offset, error)) {
 	l.mu.Lock()
-	if stall := l.stall; stall != nil {
+	if stall := l.stalls[tp]; stall != nil {
 		l.mu.Unlock()
 		<-stall
 		l.mu.Lock()

@@ -38,7 +38,7 @@ type markerQueue struct {
 	tp      kafka.TopicPartition
 	due     []*pendingMarker
 	later   []*pendingMarker // when the timer says so
-	busy    bool             // somebody writes what is due, or is about to
+	busy    bool             // somebody writes what is due
 	timer   *time.Timer      // nil: the partition takes markers, as far as is known
 	backoff time.Duration
 }
@@ -129,20 +129,21 @@ func (w *markers) queue(tp kafka.TopicPartition) *markerQueue {
 	return q
 }
 
-// push leaves a marker. It returns true when the caller must see to it that somebody works. markers.mu is held.
+// push leaves markers. It returns true when the caller must see to it that somebody works. markers.mu is held.
 func (q *markerQueue) push(some ...*pendingMarker) (wake bool) {
 	if q.timer != nil {
 		q.putOff(some...)
 		return false
 	}
 	q.due = append(q.due, some...)
-	wake = !q.busy
-	q.busy = true
-	return wake
+	return !q.busy
 }
 
 // work writes what is due.
 func (q *markerQueue) work(int) {
+	if !q.begin() {
+		return
+	}
 	for due := q.take(); len(due) > 0; due = q.take() {
 		for i, p := range due {
 			if !q.ready(due[i:]) {
@@ -151,6 +152,17 @@ func (q *markerQueue) work(int) {
 			q.of.writeOne(p)
 		}
 	}
+}
+
+// begin makes the caller the one who works, unless somebody else does.
+func (q *markerQueue) begin() bool {
+	q.of.mu.Lock()
+	defer q.of.mu.Unlock()
+	if q.busy {
+		return false
+	}
+	q.busy = true
+	return true
 }
 
 // take returns what is to be written now. When that is nothing, nobody works any more.
@@ -192,7 +204,7 @@ func (q *markerQueue) putOff(some ...*pendingMarker) {
 
 // forget lets go of a queue that nobody needs. The caller holds mu.
 func (w *markers) forget(q *markerQueue) {
-	if !q.busy && len(q.due)+len(q.later) == 0 && q.timer == nil {
+	if w.queues[q.tp] == q && len(q.due)+len(q.later) == 0 && q.timer == nil {
 		delete(w.queues, q.tp)
 	}
 }

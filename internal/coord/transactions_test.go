@@ -280,6 +280,34 @@ func TestSlowAndFailingPartitionsHoldNobodyElseUp(t *testing.T) {
 	})
 }
 
+// TestAStuckWriteHoldsUpItsPartitionAlone, and the transaction that it is part of.
+func TestAStuckWriteHoldsUpItsPartitionAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTxnWorld(t)
+		defer w.close()
+		stall := make(chan struct{})
+		w.logs.set(func() { w.logs.stalls[at("t", 0)] = stall })
+		stuck, other := w.client("stuck"), w.client("other")
+		stuck.must("add", stuck.add(at("t", 0), at("t", 1), at("t", 2)))
+		stuck.must("end", stuck.end(true))
+		synctest.Wait()
+		other.must("add", other.add(at("t", 1), at("t", 2)))
+		other.must("end", other.end(true))
+		synctest.Wait()
+		if got := other.state(); got != txn.CompleteCommit {
+			t.Errorf("the other: %v", got)
+		}
+		if got := stuck.state(); got != txn.PrepareCommit {
+			t.Errorf("while the write is stuck: %v", got)
+		}
+		close(stall)
+		synctest.Wait()
+		if got := stuck.state(); got != txn.CompleteCommit {
+			t.Errorf("then: %v", got)
+		}
+	})
+}
+
 // TestTheNextTransactionMayWaitForTheLast, as long as its command may.
 func TestTheNextTransactionMayWaitForTheLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
