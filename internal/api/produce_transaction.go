@@ -53,6 +53,9 @@ func (p *produceCall) verify() {
 	longest := config.Duration("add.partitions.to.txn.retry.backoff.ms")
 	for pause := askAgainAfter; ; pause *= 2 {
 		question := p.question(by, adds)
+		if adds {
+			question.cmd.Wait = max(0, againUntil-time.Since(began))
+		}
 		codes := p.askCoordinator(question)
 		if !adds || !mayPass(codes) || time.Since(began) >= againUntil {
 			p.settle(question, codes)
