@@ -22,6 +22,8 @@ func (m *Machine) end(now time.Time, ticket Ticket, e *entry, cmd *End) Effects 
 		return reply(ticket, cmd.Fail(decided.code))
 	case !decided.prepare:
 		return reply(ticket, &EndReply{ID: decided.id})
+	case cmd.Protocol > 0 && m.protocol == 0: // the log could not say so
+		return reply(ticket, cmd.Fail(kafka.UnsupportedVersion))
 	case cmd.Protocol >= 2 && e.value.ID.used() && cmd.Fresh == kafka.NoProducer:
 		return Effects{NeedsID: true}
 	}
@@ -79,11 +81,13 @@ func (e *entry) decideBumping(cmd *End) ending {
 		return ending{code: kafka.ConcurrentTransactions}
 	}
 	again := e.endedBy(cmd.ID)
+	code := e.owner(cmd.ID)
+	if e.followed(cmd.ID) {
+		code = kafka.ProducerFenced
+	}
 	switch {
-	case e.value.ID.Producer != cmd.ID.Producer && !again:
-		return ending{code: kafka.InvalidProducerIdMapping}
-	case e.value.ID.Epoch != cmd.ID.Epoch && !again:
-		return ending{code: kafka.ProducerFenced}
+	case code != kafka.None && !again:
+		return ending{code: code}
 	case again && e.value.State == outcome(cmd.Commit):
 		return ending{id: e.value.ID}
 	case again:
@@ -103,10 +107,12 @@ func (e *entry) endedBy(id ID) bool {
 	if v.State != CompleteCommit && v.State != CompleteAbort || v.Protocol < 2 || v.ID.Epoch == epochMax {
 		return false
 	}
-	if v.ID.Producer == id.Producer {
-		return v.ID.Epoch == id.Epoch+1
-	}
-	return v.Previous == id.Producer && id.Epoch == epochMax-1 && v.ID.Epoch == 0
+	return v.ID.Producer == id.Producer && v.ID.Epoch == id.Epoch+1 || e.followed(id)
+}
+
+// followed tells whether the id went on under the present producer id when this one's epochs were used up.
+func (e *entry) followed(id ID) bool {
+	return e.value.Previous == id.Producer && id.Epoch == epochMax-1 && e.value.ID.Epoch == 0 && e.value.ID.Producer != id.Producer
 }
 
 // outcome is the state of a transaction that has been ended so.

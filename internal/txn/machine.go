@@ -116,10 +116,8 @@ func (m *Machine) write(e *entry, done func() Effects, refused func(kafka.Error)
 	e.pending = true
 	records := make([]*Record, len(values))
 	for i, v := range values {
-		if m.protocol >= 1 {
-			v.Version = 1
-		} else {
-			v.Version = 0
+		if v.Version = min(m.protocol, 1); v.Version == 0 {
+			v.Protocol = 0 // there is no room for it
 		}
 		records[i] = &Record{TransactionalID: e.id, Value: v}
 	}

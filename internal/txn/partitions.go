@@ -31,6 +31,9 @@ func (m *Machine) addPartitions(now time.Time, ticket Ticket, e *entry, cmd *Add
 	} else {
 		v.Partitions, v.StartMs = union(nil, cmd.Partitions), v.UpdatedMs
 	}
+	if cmd.Protocol > 0 && m.protocol == 0 { // the log could not say so
+		return reply(ticket, cmd.Fail(kafka.UnsupportedVersion))
+	}
 	v.Protocol = cmd.Protocol
 	return m.write(e, func() Effects { return reply(ticket, all) }, refusal(ticket, cmd), v)
 }
