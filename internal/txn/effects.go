@@ -48,7 +48,7 @@ type Effects struct {
 }
 
 // Marker is to be written to each of the partitions, and each again until it is there or the partition is no more. The caller
-// tells of each with [Machine.Marked].
+// tells of each with [Machine.Marked]; at once, where there are no partitions.
 type Marker struct {
 	TransactionalID  string
 	Attempt          uint64 // names this Marker in Marked

@@ -49,7 +49,7 @@ type history struct {
 	live   *Machine
 	shadow *Machine // reads the log's bytes as it grows: what a restart would know
 	level  int16
-	epoch  int32 // the coordinator's
+	epoch  int32     // the coordinator's
 	log    []*Record // as it is read again
 	fresh  kafka.ProducerID
 
@@ -111,7 +111,7 @@ func runHistory(t *testing.T, seed uint64) {
 	}
 	if h.rand.IntN(3) == 0 { // an id whose epochs end soon
 		h.append(&Record{TransactionalID: "a", Value: &Value{
-			ID: ID{Producer: 5, Epoch: epochMax - 1 - kafka.ProducerEpoch(h.rand.IntN(6))}, Previous: 5, Next: kafka.NoProducer,
+			ID: ID{Producer: 5, Epoch: epochMax - 1 - kafka.ProducerEpoch(h.rand.IntN(4))}, Previous: 5, Next: kafka.NoProducer,
 			TimeoutMs: 60_000, UpdatedMs: h.now.UnixMilli(), StartMs: -1, Version: 1,
 		}})
 	}
@@ -397,10 +397,20 @@ func (h *history) mark() {
 	if past {
 		return
 	}
-	h.live.SetProtocol(h.level)
-	for range 1 + h.rand.IntN(2) {
-		h.do(flight{effects: h.live.Marked(h.now, id, attempt, done)})
+	h.marked(id, attempt, done)
+	if h.chance(4) { // and again, perhaps when the next transaction ends
+		machine := h.live
+		h.network = append(h.network, message{deliver: func() {
+			if h.live == machine {
+				h.marked(id, attempt, done)
+			}
+		}})
 	}
+}
+
+func (h *history) marked(id string, attempt uint64, done []kafka.TopicPartition) {
+	h.live.SetProtocol(h.level)
+	h.do(flight{effects: h.live.Marked(h.now, id, attempt, done)})
 }
 
 // deleteTopic forgets a partition: nobody waits for its markers any more. It is made anew at once.
@@ -414,16 +424,18 @@ func (h *history) deleteTopic() {
 			delete(x.outcome, tp)
 		}
 	}
-	for _, m := range slices.Clone(h.marking) {
-		if !m.past && slices.Contains(m.left, tp) {
-			h.live.SetProtocol(h.level)
-			h.do(flight{effects: h.live.Marked(h.now, m.TransactionalID, m.Attempt, []kafka.TopicPartition{tp})})
-		}
-	}
+	var waiting []Marker
 	for i := range h.marking {
-		h.marking[i].left = slices.DeleteFunc(h.marking[i].left, func(left kafka.TopicPartition) bool { return left == tp })
+		m := &h.marking[i]
+		if !m.past && slices.Contains(m.left, tp) {
+			waiting = append(waiting, m.Marker)
+		}
+		m.left = slices.DeleteFunc(m.left, func(left kafka.TopicPartition) bool { return left == tp })
 	}
 	h.marking = slices.DeleteFunc(h.marking, func(m marking) bool { return len(m.left) == 0 })
+	for _, m := range waiting {
+		h.marked(m.TransactionalID, m.Attempt, []kafka.TopicPartition{tp})
+	}
 }
 
 // check looks at what must hold between any two steps.

@@ -110,10 +110,7 @@ func (m *Machine) Loaded(time.Time) Effects {
 		e := m.ids[id]
 		invariant.Check(!e.pending, "%s: a record is being appended while the log is read", id)
 		if e.value.State.prepared() {
-			marker := m.mark(e)
-			if len(marker.Partitions) > 0 {
-				after.Markers = append(after.Markers, marker)
-			}
+			after.Markers = append(after.Markers, m.mark(e))
 		}
 	}
 	return after
