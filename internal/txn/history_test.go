@@ -58,6 +58,7 @@ type history struct {
 	network  []message
 	held     []flight  // records that are being appended
 	marking  []marking // markers that are being written
+	echoes   []func()  // what the coordinator was told of markers and may be told again
 	tickets  Ticket
 	asked    map[Ticket]func(Reply)
 	given    map[ID]*client // who was told to have an id in an epoch
@@ -149,8 +150,10 @@ func (h *history) any() {
 		h.level = 2
 	case n < 97 && len(h.clients) > 0:
 		h.clients[h.rand.IntN(len(h.clients))].dead = true
-	case n < 99:
+	case n < 98:
 		h.crash()
+	case len(h.echoes) > 0: // perhaps when the next transaction ends
+		h.echoes[h.rand.IntN(len(h.echoes))]()
 	}
 }
 
@@ -354,6 +357,7 @@ func (h *history) crash() {
 	}
 	h.held = nil
 	clear(h.asked)
+	h.echoes = nil
 	if h.rand.IntN(3) > 0 {
 		h.epoch++
 		for i := range h.marking {
@@ -398,13 +402,8 @@ func (h *history) mark() {
 		return
 	}
 	h.marked(id, attempt, done)
-	if h.chance(4) { // and again, perhaps when the next transaction ends
-		machine := h.live
-		h.network = append(h.network, message{deliver: func() {
-			if h.live == machine {
-				h.marked(id, attempt, done)
-			}
-		}})
+	if h.chance(4) {
+		h.echoes = append(h.echoes, func() { h.marked(id, attempt, done) })
 	}
 }
 
