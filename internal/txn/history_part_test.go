@@ -72,10 +72,8 @@ func (p *part) append(h *history, tp kafka.TopicPartition, id ID, x *transaction
 func (p *part) mark(h *history, tp kafka.TopicPartition, m Marker) bool {
 	known, there := p.producers[m.ID.Producer]
 	open := p.open[m.ID.Producer]
-	switch {
-	case !there:
-		known = seen{epoch: m.ID.Epoch}
-	case m.ID.Epoch < known.epoch, m.Protocol >= 2 && m.ID.Epoch == known.epoch && len(open) > 0, m.CoordinatorEpoch < known.coordinator:
+	stale := m.ID.Epoch < known.epoch || m.Protocol >= 2 && m.ID.Epoch == known.epoch && len(open) > 0
+	if there && (stale || m.CoordinatorEpoch < known.coordinator) {
 		return false
 	}
 	h.say("marker in %v: %+v", tp, m)
