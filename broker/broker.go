@@ -237,7 +237,7 @@ func (n *Node) build(level *slog.LevelVar) {
 	handler.Replicas = n.replicas
 	n.fetches = api.NewFetchSessions(b)
 	handler.Fetches = n.fetches
-	handler.Coord = n.coord
+	handler.Coord, handler.Transact = n.coord, n.coord.Transact
 	n.quotas = api.NewQuotas(b, n.quorum.Image)
 	handler.Quotas = n.quotas
 	n.takeClientMetrics(handler)
@@ -331,7 +331,7 @@ func (n *Node) Addrs() []net.Addr {
 }
 
 // features are the feature levels that clients may build on. Those of requests that are not served yet are left out: a client
-// that saw transaction.version would use transactions.
+// that saw share.version would use share groups.
 func (n *Node) features() api.Features {
 	image := n.quorum.Image()
 	f := api.Features{Epoch: int64(image.Offset())}
@@ -352,7 +352,7 @@ func (n *Node) features() api.Features {
 }
 
 func served(feature string) bool {
-	return feature == meta.MetadataVersion || feature == meta.KRaftVersion || feature == meta.ELRVersion || feature == meta.GroupVersion
+	return feature != meta.ShareVersion && feature != meta.StreamsVersion
 }
 
 // createInternalTopic creates a coordinator's topic with the settings that Kafka gives it.

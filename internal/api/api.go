@@ -28,7 +28,7 @@ type API struct {
 	Replicas      *replica.Manager
 	Fetches       *FetchSessions
 	Coord         *coord.Coordinator
-	Transact      Transact // nil: this node coordinates no transactions
+	Transact      Transact // Coord's
 	Quotas        *Quotas  // nil: nobody has any
 	ClientMetrics *ClientMetrics
 	Log           *slog.Logger

@@ -19,11 +19,10 @@ const (
 	shareCoordinator       = 2
 )
 
-// findCoordinatorWait is how long a client waits while __consumer_offsets is created for it.
+// findCoordinatorWait is how long a client waits while the coordinators' topic is created for it.
 const findCoordinatorWait = 5 * time.Second
 
-// findCoordinator names the node that answers for a group: one key up to version 3, many from version 4 on. There is none for
-// transactions, and who asks for it is told so.
+// findCoordinator names the node that answers for a group or a transactional id: one key up to version 3, many from version 4 on.
 func (a *API) findCoordinator(c call) {
 	req := kmsg.NewPtrFindCoordinatorRequest()
 	if !c.decode(req) {
@@ -80,9 +79,7 @@ func (a *API) findNode(ctx context.Context, version int16, kind int8, key string
 	case groupCoordinator:
 		return a.Coord.Find(ctx, key)
 	case transactionCoordinator:
-		// Final, where "not available" would have a producer ask again until it times out without a reason.
-		return kafka.NoNode, kafka.Refuse(kafka.UnsupportedVersion,
-			"This broker does not serve transactions: set no transactional.id; idempotence works without one.")
+		return a.Coord.FindTransactional(ctx, key)
 	case shareCoordinator:
 		if version < 6 || !isShareKey(key) {
 			return kafka.NoNode, kafka.InvalidRequest

@@ -42,6 +42,7 @@ func newGroupNode(t testing.TB) *node {
 		},
 		LoadGrace: time.Minute,
 	})
+	n.api.Transact = n.api.Coord.Transact
 	t.Cleanup(func() {
 		if err := n.api.Coord.Close(context.Background()); err != nil {
 			t.Error(err)
@@ -487,8 +488,8 @@ func TestFindCoordinator(t *testing.T) {
 		}{
 			{0, "g", kafka.None},
 			{0, "", kafka.None},
-			{1, "t", kafka.UnsupportedVersion}, // which clients take for final
-			{2, "g1", kafka.InvalidRequest},    // rule 97
+			{1, "t", kafka.None},
+			{2, "g1", kafka.InvalidRequest}, // rule 97
 			{2, "g1:nonsense:0", kafka.InvalidRequest},
 			{2, "g1:Q0rsGMC2Q6qPM7KPUMNqzw:x", kafka.InvalidRequest},
 			{2, ":Q0rsGMC2Q6qPM7KPUMNqzw:0", kafka.InvalidRequest},

@@ -6,41 +6,53 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/txn"
 )
 
-// initProducerId gives a producer the id under which it is idempotent (key 22). A producer that asks again gets another one:
-// without a transactional id nothing is remembered of it.
-//
-// A transactional id is refused with UNSUPPORTED_VERSION while there is no transaction coordinator: clients take it for final
-// and say so, where codes about a missing coordinator would make them ask again until they time out.
+// initProducerId gives a producer the id under which it is idempotent (key 22). Without a transactional id nothing is remembered of
+// it: a producer that asks again gets another one. With one the transaction coordinator decides: all who had the transactional id
+// before are fenced.
 func (a *API) initProducerId(c call) {
 	req := kmsg.NewPtrInitProducerIDRequest()
 	if !c.decode(req) {
 		return
 	}
-	resp := kmsg.NewPtrInitProducerIDResponse()
-	resp.ProducerID, resp.ProducerEpoch = int64(kafka.NoProducer), -1
-	id, err := a.initProducer(req)
-	if err != nil {
-		code, _ := kafka.Answer(err)
-		resp.ErrorCode = int16(code)
-	} else {
-		resp.ProducerID, resp.ProducerEpoch = int64(id), 0
+	answer := func(code kafka.Error, id txn.ID) {
+		resp := kmsg.NewPtrInitProducerIDResponse()
+		resp.ErrorCode, resp.ProducerID, resp.ProducerEpoch = int16(code), int64(id.Producer), int16(id.Epoch)
+		c.answer(resp)
 	}
-	c.answer(resp)
-}
-
-func (a *API) initProducer(req *kmsg.InitProducerIDRequest) (kafka.ProducerID, error) {
 	switch {
 	case (req.ProducerID == -1) != (req.ProducerEpoch == -1), req.TransactionalID != nil && *req.TransactionalID == "":
-		return kafka.NoProducer, kafka.InvalidRequest
-	case req.TransactionalID != nil:
-		return kafka.NoProducer, kafka.UnsupportedVersion
+		answer(kafka.InvalidRequest, txn.NoID)
+	case req.TransactionalID == nil:
+		answer(a.idempotentProducer())
+	default:
+		a.Transact(*req.TransactionalID, &txn.InitProducer{
+			TimeoutMs: req.TransactionTimeoutMillis,
+			Expected:  txn.ID{Producer: kafka.ProducerID(req.ProducerID), Epoch: kafka.ProducerEpoch(req.ProducerEpoch)},
+			Fresh:     kafka.NoProducer,
+		}, func(r txn.Reply) {
+			reply := r.(*txn.InitProducerReply)
+			answer(fencedCode(c.Version >= 4, reply.Code), reply.ID)
+		})
 	}
+}
+
+func (a *API) idempotentProducer() (kafka.Error, txn.ID) {
 	id, err := a.Quorum.NextProducerID(context.Background())
 	if err != nil {
 		a.Log.Warn("take a block of producer ids", "error", err)
-		return kafka.NoProducer, kafka.CoordinatorLoadInProgress // as Kafka says while it waits for a block
+		return kafka.CoordinatorLoadInProgress, txn.NoID // as Kafka says while it waits for a block
 	}
-	return id, nil
+	return kafka.None, txn.ID{Producer: id}
+}
+
+// fencedCode tells a producer that another has taken its place. Clients that do not know the code for that would ask again for ever;
+// they know INVALID_PRODUCER_EPOCH.
+func fencedCode(known bool, code kafka.Error) kafka.Error {
+	if code == kafka.ProducerFenced && !known {
+		return kafka.InvalidProducerEpoch
+	}
+	return code
 }

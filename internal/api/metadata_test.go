@@ -338,7 +338,6 @@ func TestInitProducerIdHandsOutNewIds(t *testing.T) {
 		"id alone":          {func(r *kmsg.InitProducerIDRequest) { r.ProducerID = 5 }, kafka.InvalidRequest},
 		"epoch alone":       {func(r *kmsg.InitProducerIDRequest) { r.ProducerEpoch = 5 }, kafka.InvalidRequest},
 		"empty transaction": {func(r *kmsg.InitProducerIDRequest) { r.TransactionalID = new("") }, kafka.InvalidRequest},
-		"transactional id":  {func(r *kmsg.InitProducerIDRequest) { r.TransactionalID = new("t") }, kafka.UnsupportedVersion},
 	} {
 		if r := ask(4, test.change); r.ErrorCode != int16(test.want) || r.ProducerID != -1 || r.ProducerEpoch != -1 || test.want.Retriable() {
 			t.Errorf("%s: got %+v, want %v", name, r, test.want)

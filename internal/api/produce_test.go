@@ -95,14 +95,6 @@ func TestProduceErrors(t *testing.T) {
 	if row := produced(n.decode(admin, n.wait(n.send(admin, "__admin_client")))); row.ErrorCode != 0 {
 		t.Errorf("internal topic for the admin client: %v", kafka.Error(row.ErrorCode))
 	}
-	inTransaction := record.Builder{Producer: &record.Producer{ID: 1}, Transactional: true}
-	inTransaction.Add([]byte("k"), []byte("v"), nil, time.Now().UnixMilli())
-	transactional := produceRequest(11, -1, "t", id, 0, inTransaction.Build())
-	transactional.TransactionID = new("tx")
-	row := produced(n.call(transactional))
-	if kafka.Error(row.ErrorCode) != kafka.InvalidTxnState || row.ErrorMessage == nil || !strings.Contains(*row.ErrorMessage, "no transaction coordinator") {
-		t.Errorf("transactional: %+v, want INVALID_TXN_STATE with a message", row)
-	}
 }
 
 func TestRule10AcksZeroIsNotAnswered(t *testing.T) {

@@ -37,10 +37,6 @@ func (p *produceCall) verify() {
 	if !found {
 		return
 	}
-	if p.a.Transact == nil {
-		p.refuseTransactional(errNoTransactions)
-		return
-	}
 	adds := p.call.Version >= produceAdds
 	guarded := p.a.verifiesPartitions()
 	if !adds && !guarded {
@@ -132,9 +128,6 @@ type failedCheck struct {
 	at  int // as in question.asked
 	err error
 }
-
-// errNoTransactions is a *kafka.Refusal. It does not repeat the transactional id, which may be long, as each partition is answered so.
-var errNoTransactions error = kafka.Refuse(kafka.InvalidTxnState, "the transactional id has no transaction open: this broker has no transaction coordinator")
 
 // question takes guards for the batches that begin the transaction in their partitions, and makes what is to be asked about them.
 func (p *produceCall) question(by record.Producer, adds bool) *question {
@@ -239,17 +232,6 @@ func (p *produceCall) settle(q *question, codes []kafka.Error) {
 	}
 	clear(p.ask.Partitions[kept:])
 	p.ask.Partitions, p.askFor = p.ask.Partitions[:kept], p.askFor[:kept]
-}
-
-// refuseTransactional answers the batches of the transaction with an error.
-func (p *produceCall) refuseTransactional(err error) {
-	q := new(question)
-	for i := range p.ask.Partitions {
-		if _, is := transactionalBatch(p.ask.Partitions[i].Records); is {
-			q.fails = append(q.fails, failedCheck{i, err})
-		}
-	}
-	p.settle(q, nil)
 }
 
 // refusedBy is what a client of the request's version is told for the coordinator's answer: it repeats the batch after NOT_ENOUGH_REPLICAS,

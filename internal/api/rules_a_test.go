@@ -234,7 +234,7 @@ func TestRule07NewestVersionsFitTogether(t *testing.T) {
 	}
 }
 
-// What is finalised is also supported, has an epoch, and is only what is really served: no transactions, no groups of KIP-848.
+// What is finalised is also supported, has an epoch, and is only what is really served: no share groups, no streams groups.
 func TestRule08Features(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	for version := int16(3); version <= 5; version++ {

@@ -12,7 +12,6 @@ import (
 	"github.com/raftsman/raftsman/brokertest"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/raw"
-	"github.com/raftsman/raftsman/internal/record"
 )
 
 // newProducer takes a producer id from the broker.
@@ -227,7 +226,7 @@ func TestRule55SequencesSurviveACrash(t *testing.T) {
 	}
 }
 
-// Without transactions nothing is aborted: read_uncommitted says null, read_committed an empty list, and both read everything.
+// Where nothing was aborted read_uncommitted says null, read_committed an empty list, and both read everything.
 func TestRule66AbortedListByIsolation(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	id := l.Create("t", 1)
@@ -248,42 +247,7 @@ func TestRule66AbortedListByIsolation(t *testing.T) {
 	}
 }
 
-// No transaction is open, so that records of one are refused, and with a code that lets the last stable offset go on.
-func TestRule67RecordsOutsideATransaction(t *testing.T) {
-	l := connect(t, brokertest.Start(t).Addr())
-	id := l.Create("t", 1)
-	b := record.Builder{Producer: &record.Producer{ID: 5}, Transactional: true}
-	b.Add([]byte("k"), []byte("v"), nil, raw.LongAgoMs)
-	batch := b.Build()
-	for version := int16(3); version <= 13; version++ {
-		row := raw.ProduceRow{Topic: "t", Records: slices.Clone(batch)}
-		if version >= 13 {
-			row.Topic, row.ID = "", id
-		}
-		req := raw.Produce(version, -1, row)
-		req.TransactionID = new("tx")
-		p := l.Ask(req).(*kmsg.ProduceResponse).Topics[0].Partitions[0]
-		code(t, fmt.Sprintf("v%d", version), p.ErrorCode, kafka.InvalidTxnState)
-		if p.BaseOffset != -1 {
-			t.Errorf("v%d: refused with base offset %d", version, p.BaseOffset)
-		}
-	}
-	code(t, "other records", l.produce(9, "t", raw.Values("x")).ErrorCode, kafka.None)
-	req := raw.ListOffsets(7, raw.ListRow{Topic: "t", Timestamp: -1})
-	req.IsolationLevel = 1
-	if got := l.Ask(req).(*kmsg.ListOffsetsResponse).Topics[0].Partitions[0].Offset; got != 1 {
-		t.Errorf("the last stable offset is %d, want 1", got)
-	}
-	for version := range int16(6) {
-		init := raw.At(version, kmsg.NewPtrInitProducerIDRequest())
-		init.TransactionalID = new("tx")
-		if c := kafka.Error(l.Ask(init).(*kmsg.InitProducerIDResponse).ErrorCode); c == kafka.None || c.Retriable() {
-			t.Errorf("InitProducerId v%d of a transactional id: %v, want one that is final", version, c)
-		}
-	}
-}
-
-// The leader describes its producers; none has a transaction open.
+// The leader describes its producers, and the others' partitions it does not know.
 func TestRule68ProducersDescribed(t *testing.T) {
 	l := connect(t, brokertest.Start(t).Addr())
 	l.Create("t", 2)

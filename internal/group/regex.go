@@ -38,9 +38,9 @@ type Aside struct {
 	Work func(goOn func() bool) any
 }
 
-// compileRegex compiles what must match the whole name of a topic. Go's expressions are RE2's, as Kafka's: matching takes time in
-// proportion to the name, whatever the expression.
-func compileRegex(regex string) (*regexp.Regexp, error) {
+// CompileRegex compiles what must match a whole name: of a topic, or a transactional id. Go's expressions are RE2's, as Kafka's: matching
+// takes time in proportion to the name, whatever the expression.
+func CompileRegex(regex string) (*regexp.Regexp, error) {
 	if len(regex) > regexBytesMax {
 		return nil, fmt.Errorf("too long a regular expression, with %d bytes where %d are allowed: name the topics, or write it shorter", len(regex), regexBytesMax)
 	}
@@ -83,7 +83,7 @@ func (ch *change) regexSaid() (regexChange, *kafka.Refusal) {
 		case is == "":
 			result = regexKnown
 		case c.regexReads[is] == 0:
-			if _, err := compileRegex(is); err != nil {
+			if _, err := CompileRegex(is); err != nil {
 				return 0, kafka.Refuse(kafka.InvalidRegularExpression, "%q is %v", shortened(is), err)
 			}
 			required = true
@@ -146,7 +146,7 @@ func resolveAll(cluster Cluster, regexes []string, ms int64, goOn func() bool) m
 	compiled := make([]*regexp.Regexp, len(regexes))
 	for i, regex := range regexes {
 		all[regex] = &resolvedRegex{version: cluster.Version(), atMs: ms}
-		compiled[i], _ = compileRegex(regex) // one that an older or later version took for right matches nothing
+		compiled[i], _ = CompileRegex(regex) // one that an older or later version took for right matches nothing
 	}
 	for name := range cluster.TopicNames() {
 		if !goOn() {

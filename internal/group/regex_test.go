@@ -26,7 +26,7 @@ func TestRegexLimits(t *testing.T) {
 		{"(a+)+$", true}, // it takes no longer than others
 		{"a)|(b", false},
 	} {
-		if _, err := compileRegex(c.regex); (err == nil) != c.taken {
+		if _, err := CompileRegex(c.regex); (err == nil) != c.taken {
 			t.Errorf("%s: %v, want taken %v", shortened(c.regex), err, c.taken)
 		}
 	}
@@ -47,7 +47,7 @@ func TestRegexMatchesTheWholeName(t *testing.T) {
 		{`(?m)^a$`, "a", true},
 		{`a$|b`, "xa", false},
 	} {
-		compiled, err := compileRegex(c.regex)
+		compiled, err := CompileRegex(c.regex)
 		if err != nil || compiled.MatchString(c.name) != c.matches {
 			t.Errorf("%s of %s: %v, want a match %v", c.regex, c.name, err, c.matches)
 		}

@@ -6,12 +6,11 @@ import (
 
 // When a key or a rule that is not served comes: the work it waits for.
 const (
-	ComesWithAPI          = "issue 5: the rest of the single node's API"
-	ComesWithTransactions = "issue 6: transactions"
-	ComesWithCluster      = "issue 7: cluster"
-	ComesWithSecurity     = "later: users, passwords, access"
-	ComesWithShare        = "later: share groups"
-	ComesWithStreams      = "later: streams groups"
+	ComesWithAPI      = "issue 5: the rest of the single node's API"
+	ComesWithCluster  = "issue 7: cluster"
+	ComesWithSecurity = "later: users, passwords, access"
+	ComesWithShare    = "later: share groups"
+	ComesWithStreams  = "later: streams groups"
 )
 
 // Key is one kind of request.
@@ -44,11 +43,11 @@ var Keys = []Key{
 	{kmsg.DeleteRecords, 0, 2, ""},
 	{kmsg.InitProducerID, 0, 5, ""},
 	{kmsg.OffsetForLeaderEpoch, 2, 4, ""},
-	{kmsg.AddPartitionsToTxn, 0, 5, ComesWithTransactions},
-	{kmsg.AddOffsetsToTxn, 0, 4, ComesWithTransactions},
-	{kmsg.EndTxn, 0, 5, ComesWithTransactions},
-	{kmsg.WriteTxnMarkers, 1, 2, ComesWithTransactions},
-	{kmsg.TxnOffsetCommit, 0, 6, ComesWithTransactions},
+	{kmsg.AddPartitionsToTxn, 0, 5, ""},
+	{kmsg.AddOffsetsToTxn, 0, 4, ""},
+	{kmsg.EndTxn, 0, 5, ""},
+	{kmsg.WriteTxnMarkers, 1, 2, ""},
+	{kmsg.TxnOffsetCommit, 0, 6, ""},
 	{kmsg.DescribeACLs, 1, 3, ComesWithSecurity},
 	{kmsg.CreateACLs, 1, 3, ComesWithSecurity},
 	{kmsg.DeleteACLs, 1, 3, ComesWithSecurity},
@@ -77,8 +76,8 @@ var Keys = []Key{
 	{kmsg.DescribeCluster, 0, 2, ""},
 	{kmsg.DescribeProducers, 0, 0, ""},
 	{kmsg.UnregisterBroker, 0, 0, ""},
-	{kmsg.DescribeTransactions, 0, 0, ComesWithTransactions},
-	{kmsg.ListTransactions, 0, 2, ComesWithTransactions},
+	{kmsg.DescribeTransactions, 0, 0, ""},
+	{kmsg.ListTransactions, 0, 2, ""},
 	{kmsg.ConsumerGroupHeartbeat, 0, 1, ""},
 	{kmsg.ConsumerGroupDescribe, 0, 1, ""},
 	{kmsg.GetTelemetrySubscriptions, 0, 0, ""},
@@ -121,4 +120,4 @@ func VersionsOf(key kmsg.Key) (versions []int16) {
 }
 
 // ServedFeatures are those whose requests are all there.
-var ServedFeatures = []string{"metadata.version", "kraft.version", "eligible.leader.replicas.version", "group.version"}
+var ServedFeatures = []string{"metadata.version", "kraft.version", "eligible.leader.replicas.version", "group.version", "transaction.version"}

@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"slices"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -27,6 +28,12 @@ var stateNames = [...]string{
 
 // String returns Kafka's name of the state.
 func (s State) String() string { return stateNames[s] }
+
+// ParseState finds a state by Kafka's name.
+func ParseState(name string) (State, bool) {
+	at := slices.Index(stateNames[:], name)
+	return State(at), at >= 0
+}
 
 // Sent is an answer to a request.
 type Sent struct {

@@ -59,12 +59,13 @@ type extraction struct {
 }
 
 // subjects are the fields that say what a row is about.
-var subjects = []string{"ResourceType", "ResourceName", "Group", "Topic", "TopicID", "Partition", "Key", "MemberID", "NodeID", "Name", "User", "ApiKey"}
+var subjects = []string{"ResourceType", "ResourceName", "Group", "Topic", "TopicID", "Partition", "Key", "MemberID", "NodeID", "Name", "User", "ApiKey", "TransactionalID", "ProducerID"}
 
 // ordered are the rows whose order means something: the pages of DescribeTopicPartitions. All others are told apart by what they are
 // about, and a topic that is named in two rows is the same as in one, as every client has it.
 var ordered = []reflect.Type{
 	reflect.TypeFor[kmsg.DescribeTopicPartitionsResponseTopic](), reflect.TypeFor[kmsg.DescribeTopicPartitionsResponseTopicPartition](),
+	reflect.TypeFor[kmsg.FetchResponseTopicPartitionAbortedTransaction](),
 }
 
 // row takes a struct apart.
@@ -215,12 +216,17 @@ func (x *extraction) value(name string, v reflect.Value) string {
 		if get, ok := x.req.(*kmsg.GetTelemetrySubscriptionsRequest); ok && get.ClientInstanceID == [16]byte{} {
 			return some(v.Int() != 0, "0")
 		}
+	case name == "StartTimestamp" || name == "Timestamp" && near(v.Int()):
+		return some(near(v.Int()), fmt.Sprint(v.Int()))
 	case name == "ProducerID":
+		if name := x.w.producerName(v.Int()); name != "" {
+			return name
+		}
 		if n := slices.Index(x.w.producer, v.Int()); n >= 0 {
 			return "<given>"
 		}
 	case name == "RecordBatches":
-		return shownBatches(v.Bytes())
+		return x.w.shownBatches(v.Bytes())
 	}
 	switch v.Kind() {
 	case reflect.Array:
@@ -253,6 +259,9 @@ func (x *extraction) slice(name string, v reflect.Value) string {
 	var words []string
 	for i := range v.Len() {
 		words = append(words, x.value(name, v.Index(i)))
+	}
+	if x.req.Key() == int16(kmsg.DescribeTransactions) { // Kafka's partitions are in no order
+		slices.Sort(words)
 	}
 	return "[" + strings.Join(words, " ") + "]"
 }
@@ -298,12 +307,14 @@ func shownBytes(b []byte) string {
 	return fmt.Sprintf("<%d bytes %x>", len(b), sum[:8])
 }
 
-// shownBatches names the bytes of whole batches. One cut off at the end, as Kafka sends, is left out; the broker's clock is, too.
-func shownBatches(b []byte) string {
+// shownBatches names the bytes of whole batches, and what transactions are in them. One cut off at the end, as Kafka sends, is left out;
+// the broker's clock and the producer ids that it has chosen are, too.
+func (w *world) shownBatches(b []byte) string {
 	if b == nil {
 		return "null"
 	}
 	var all []byte
+	txns := ""
 	n := 0
 	for len(b) > 0 {
 		batch, rest, err := record.Split(slices.Clone(b))
@@ -313,6 +324,11 @@ func shownBatches(b []byte) string {
 		if batch.LogAppendTime() && near(batch.MaxTimestampMs()) {
 			batch.SetMaxTimestamp(1, true)
 		}
+		if name := w.producerName(int64(batch.ProducerID())); name != "" {
+			txns += " " + name + shownTxn(batch)
+			raw.Put(43, int64(0))(batch)
+			raw.Put(17, int32(0))(batch)
+		}
 		all, b = append(all, batch...), rest
 		n++
 	}
@@ -320,7 +336,20 @@ func shownBatches(b []byte) string {
 		return "<0 batches>"
 	}
 	sum := sha256.Sum256(all)
-	return fmt.Sprintf("<%d batches %x>", n, sum[:8])
+	return fmt.Sprintf("<%d batches %x%s>", n, sum[:8], txns)
+}
+
+// shownTxn says what a batch is in its transaction, and takes the broker's clock out of a marker.
+func shownTxn(batch record.Batch) string {
+	if !batch.IsControl() {
+		return fmt.Sprintf(" (epoch %d, sequence %d)", batch.ProducerEpoch(), batch.BaseSequence())
+	}
+	if near(batch.MaxTimestampMs()) && batch.BaseTimestampMs() == batch.MaxTimestampMs() {
+		raw.Put(27, int64(0))(batch)
+		raw.Put(35, int64(0))(batch)
+	}
+	kind, value, _, err := batch.Control()
+	return fmt.Sprintf(" (epoch %d, %v %x %v)", batch.ProducerEpoch(), kind, value, err)
 }
 
 // compare returns the fields that are in one answer alone. A message where Kafka has none is more than Kafka says, and no difference.

@@ -78,6 +78,8 @@ type world struct {
 	member   map[string]string   // the last member id that a group gave away
 	given    map[string]int      // how many member ids each group gave away
 	producer []int64             // the producer ids given away
+	txns     map[string]raw.Txn  // the producers of transactional ids, as they were last told
+	names    map[int64]string    // of producer ids with transactional ids
 	session  int32               // the fetch session opened last
 	asked    int32               // the subscription of clients' metrics that was answered last
 	words    map[string]string   // what the broker chose → what the conversation calls it
@@ -88,6 +90,7 @@ func newWorld(t *testing.T, address string) *world {
 	return &world{
 		TB: t, links: [2]*raw.Conn{raw.Dial(t, address), raw.Dial(t, address)},
 		ids: map[string][16]byte{}, member: map[string]string{}, given: map[string]int{}, words: map[string]string{},
+		txns: map[string]raw.Txn{}, names: map[int64]string{},
 	}
 }
 
@@ -223,6 +226,11 @@ func (w *world) learn(req kmsg.Request, resp kmsg.Response) {
 	case *kmsg.InitProducerIDResponse:
 		if resp.ErrorCode == 0 {
 			w.producer = append(w.producer, resp.ProducerID)
+			w.learnTxn(req.(*kmsg.InitProducerIDRequest).TransactionalID, resp.ProducerID, resp.ProducerEpoch)
+		}
+	case *kmsg.EndTxnResponse:
+		if resp.ErrorCode == 0 && resp.ProducerID >= 0 {
+			w.learnTxn(&req.(*kmsg.EndTxnRequest).TransactionalID, resp.ProducerID, resp.ProducerEpoch)
 		}
 	case *kmsg.GetTelemetrySubscriptionsResponse:
 		if resp.ErrorCode == 0 {
@@ -233,6 +241,31 @@ func (w *world) learn(req kmsg.Request, resp kmsg.Response) {
 			w.session = resp.SessionID
 		}
 	}
+}
+
+// learnTxn keeps whom the broker calls the producer of a transactional id.
+func (w *world) learnTxn(id *string, producer int64, epoch int16) {
+	if id == nil {
+		return
+	}
+	if w.names[producer] == "" {
+		given := 1
+		for _, name := range w.names {
+			if strings.HasSuffix(name, " of "+*id+">") {
+				given++
+			}
+		}
+		w.names[producer] = fmt.Sprintf("<producer %d of %s>", given, *id)
+	}
+	w.txns[*id] = raw.Txn{ID: *id, Producer: producer, Epoch: epoch}
+}
+
+// producerName is what the conversation calls a producer id of a transactional id, or of a stranger to it; nothing for all others.
+func (w *world) producerName(id int64) string {
+	if name := w.names[id-strangers]; name != "" {
+		return "<a stranger to " + name + ">"
+	}
+	return w.names[id]
 }
 
 // found is the field of a request with this name, if it has one.

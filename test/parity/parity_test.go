@@ -39,6 +39,7 @@ var properties = map[string]string{
 	"node.id": "1", "offsets.topic.replication.factor": "1", "group.initial.rebalance.delay.ms": "0",
 	"transaction.state.log.replication.factor": "1", "transaction.state.log.min.isr": "1",
 	"share.coordinator.state.topic.replication.factor": "1", "share.coordinator.state.topic.min.isr": "1",
+	"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 	"metric.reporters": "TelemetryReceiver", // without which Kafka takes no metrics of clients
 }
 
@@ -71,6 +72,7 @@ func everything() *conversation {
 	c.recreated()
 	c.odd()
 	c.consumers()
+	c.transactions()
 	c.dynamics()
 	c.describeQuorum()
 	c.electLeaders()
@@ -183,6 +185,8 @@ func neverFails(key kmsg.Key, version int16) bool {
 		return version < 1
 	case kmsg.DescribeGroups:
 		return version < 6
+	case kmsg.ListTransactions:
+		return version < 2
 	case kmsg.OffsetFetch:
 		return version < 10
 	case kmsg.FindCoordinator, kmsg.ListConfigResources:
@@ -248,5 +252,7 @@ func warmUp(l *raw.Conn) {
 	find := raw.At(4, kmsg.NewPtrFindCoordinatorRequest())
 	find.CoordinatorKeys = []string{"any"}
 	raw.Until(l, find, "a coordinator", raw.Found)
+	find.CoordinatorType = 1
+	raw.Until(l, find, "a coordinator of transactions", raw.Found)
 	raw.Until(l, raw.At(5, kmsg.NewPtrInitProducerIDRequest()), "a producer id", func(r *kmsg.InitProducerIDResponse) bool { return r.ErrorCode == 0 })
 }

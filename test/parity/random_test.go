@@ -315,7 +315,10 @@ func (g *guess) text(name string) string {
 	case "Value":
 		return pick(g, "1000", "100000000", "compact", "delete", "x", "", "-1")
 	case "TransactionalID", "TransactionID":
-		return ""
+		if g.key == kmsg.InitProducerID || g.key == kmsg.Produce { // which change what later requests find
+			return ""
+		}
+		return pick(g, "", "nobody")
 	case "ProtocolType":
 		return pick(g, "consumer", "connect", "")
 	case "StatesFilter":

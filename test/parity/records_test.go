@@ -28,16 +28,7 @@ func (c *conversation) records() {
 		}
 	}
 	c.waitFor(names...)
-	c.add("wait for leaders", raw.ListOffsets(1, all...)).till = func(resp kmsg.Response) bool {
-		for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
-			for _, p := range t.Partitions {
-				if p.ErrorCode != 0 {
-					return false
-				}
-			}
-		}
-		return true
-	}
+	c.add("wait for leaders", raw.ListOffsets(1, all...)).till = ledBySomebody
 	c.produces()
 	c.forgeries()
 	c.sequences()
@@ -50,4 +41,16 @@ func (c *conversation) records() {
 	c.describeProducers()
 	c.describeLogDirs()
 	c.alterReplicaLogDirs()
+}
+
+// ledBySomebody tells whether every partition has a leader.
+func ledBySomebody(resp kmsg.Response) bool {
+	for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
+		for _, p := range t.Partitions {
+			if p.ErrorCode != 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
