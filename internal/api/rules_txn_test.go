@@ -164,20 +164,20 @@ func TestRule56CodeOfFencing(t *testing.T) {
 	for version := int16(3); version <= 5; version++ {
 		code(t, fmt.Sprint("InitProducerId v", version), l.init(version, old).ErrorCode, known(version, 4))
 	}
-	for version := int16(0); version <= 5; version++ {
+	for version := range int16(6) {
 		code(t, fmt.Sprint("AddPartitionsToTxn v", version), l.add(version, old, "t", 0), known(version, 2))
 		for _, commit := range []bool{true, false} {
 			r, _ := l.finish(version, old, commit)
 			code(t, fmt.Sprint("EndTxn v", version), r.ErrorCode, known(version, 2))
 		}
 	}
-	for version := int16(0); version <= 4; version++ {
+	for version := range int16(5) {
 		code(t, fmt.Sprint("AddOffsetsToTxn v", version), l.Ask(old.AddOffsets(version, "g")).(*kmsg.AddOffsetsToTxnResponse).ErrorCode, known(version, 2))
 	}
 	for version := int16(3); version <= 13; version++ {
 		code(t, fmt.Sprint("Produce v", version), l.send(version, old, 0, 1, "t", topic).ErrorCode, kafka.InvalidProducerEpoch)
 	}
-	for version := int16(0); version <= 6; version++ {
+	for version := range int16(7) {
 		row := raw.CommitRow{Topic: "t"}
 		if version >= 6 {
 			row = raw.CommitRow{ID: topic}
