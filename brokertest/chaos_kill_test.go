@@ -20,6 +20,7 @@ type mortal struct {
 	dead  bool
 	locks []io.Closer
 	left  atomic.Int64 // how many operations it lives on, if it is to die at one; counts down from there
+	died  atomic.Bool  // it has died at one
 }
 
 // killAt kills the process at the n-th operation from now on.
@@ -39,6 +40,7 @@ func (m *mortal) do(op func() error) error {
 	defer m.mu.RUnlock()
 	if m.dead || m.left.Load() > 0 && m.left.Add(-1) <= 0 {
 		m.left.Store(1) // and stays dead
+		m.died.Store(true)
 		return errKilled
 	}
 	return op()
