@@ -79,7 +79,7 @@ func (d *deadClient) live() {
 		func() bool { d.send(d.txn.End(d.flow.end, true)); return true },
 		func() bool { d.send(d.txn.End(d.flow.end, false)); return true },
 	}
-	d.timeoutMs = 300
+	d.timeoutMs = 2000 // far more than the steps take, also on a busy machine
 	if !d.begin() {
 		return
 	}
