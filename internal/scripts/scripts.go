@@ -75,6 +75,7 @@ func scripts() map[string]*script {
 		"kafka-leader-election":     electionScript(),
 		"kafka-client-metrics":      clientMetricsScript(),
 		"kafka-storage":             storageScript(),
+		"kafka-transactions":        transactionsScript(),
 	}
 }
 

@@ -42,6 +42,9 @@ const waits = time.Minute
 //	produce TOPIC P V...            writes records with the times of 2026-01-01T00:00:00Z and one, two, ... seconds later
 //	join PROTOCOL GROUP TOPIC [ID]  has a member, a static one if it has an id, of a protocol (classic, consumer) read the topic until
 //	                                `leave`, with which all leave
+//	transaction ID TOPIC P V...     writes records in the transaction of a transactional id, and leaves it open
+//	commit ID                       ends it
+//	hang ID TOPIC P                 leaves a transaction open in a partition that its coordinator does not know to be part of it
 func TestScriptsSayWhatKafkasDo(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -76,6 +79,8 @@ type player struct {
 	files   string
 	run     func(stdin string, words []string) (stdout, stderr string, code int)
 	members []*kgo.Client
+
+	transactions map[string]*kgo.Client // by transactional id
 }
 
 // play runs the commands of a transcript and returns it with what they print now.
@@ -129,6 +134,17 @@ func (p *player) command(words []string, stdin string) string {
 	case "leave":
 		p.leave()
 		return ""
+	case "transaction":
+		p.transact(words[1], words[2], words[3], words[4:])
+		return ""
+	case "commit":
+		if err := p.transactions[words[1]].EndTransaction(p.t.Context(), kgo.TryCommit); err != nil {
+			p.t.Fatal(err)
+		}
+		return ""
+	case "hang":
+		raw.Dial(p.t, p.broker).Hang(words[1], words[2], partitionOf(p.t, words[3]))
+		return ""
 	}
 	for i := range words {
 		words[i] = strings.NewReplacer("BROKER", p.broker, "FILES", p.files).Replace(words[i])
@@ -172,7 +188,7 @@ func besideResult(stderr, stdout string) string {
 }
 
 // brokersWords are what a script hands on.
-var brokersWords = regexp.MustCompile(`(?m)^(Error while executing topic command : |Error completing leader election .*Exception: |! org\.apache\.kafka\.common\.errors\.\w+: ).*`)
+var brokersWords = regexp.MustCompile(`(?m)^(Error while executing topic command : |Error completing leader election .*Exception: |! Failed to [^:\n]*: |! org\.apache\.kafka\.common\.errors\.\w+: ).*`)
 
 // masks take away what differs from run to run and from cluster to cluster.
 var masks = []struct {
@@ -192,6 +208,9 @@ var masks = []struct {
 	{regexp.MustCompile(`\t\d+ *\t0 *\t\d{13} *\t\d{13} *\tLeader`), "\tN\t0\tMS\tMS\tLeader"},
 	{regexp.MustCompile(`\t\d+ *\t0 *\t\d+ ms ago *\t\d+ ms ago *\tLeader`), "\tN\t0\tN ms ago\tN ms ago\tLeader"},
 	{regexp.MustCompile(`"directoryId": "[^"]*"`), `"directoryId": "ID"`},
+	{regexp.MustCompile(`\b1[7-9]\d{11}\b`), "MS"},
+	{regexp.MustCompile(`(\t600000 *\tMS *\t)\d+`), "${1}MS"},                     // of an open transaction, since when, and how long
+	{regexp.MustCompile(`(\t1600000000000\t)\d+`), "${1}MIN"},                     // how long one hangs
 	{regexp.MustCompile(`,min\.insync\.replicas=1|min\.insync\.replicas=1,`), ""}, // which stands where the broker's hash has it
 	{regexp.MustCompile(` {2,}`), " "},
 	{regexp.MustCompile(`(?m)[ \t]+$`), ""},
@@ -269,15 +288,43 @@ func (p *player) client(opts ...kgo.Opt) *kgo.Client {
 
 func (p *player) produce(topic, partition string, values []string) {
 	p.t.Helper()
-	number, err := strconv.ParseInt(partition, 10, 32)
-	if err != nil {
-		p.t.Fatal(err)
-	}
 	cl := p.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(1))
 	defer cl.Close()
+	p.send(cl, topic, partitionOf(p.t, partition), values)
+}
+
+func partitionOf(t *testing.T, text string) int32 {
+	t.Helper()
+	number, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int32(number)
+}
+
+// transact writes records in the open transaction of an id, or begins one.
+func (p *player) transact(id, topic, partition string, values []string) {
+	p.t.Helper()
+	cl := p.transactions[id]
+	if cl == nil {
+		cl = p.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID(id), kgo.TransactionTimeout(10*time.Minute))
+		p.t.Cleanup(cl.Close)
+		if p.transactions == nil {
+			p.transactions = map[string]*kgo.Client{}
+		}
+		p.transactions[id] = cl
+		if err := cl.BeginTransaction(); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	p.send(cl, topic, partitionOf(p.t, partition), values)
+}
+
+func (p *player) send(cl *kgo.Client, topic string, partition int32, values []string) {
+	p.t.Helper()
 	for i, value := range values {
 		at := time.Date(2026, 1, 1, 0, 0, i, 0, time.UTC)
-		r := &kgo.Record{Topic: topic, Partition: int32(number), Timestamp: at, Value: []byte(value)}
+		r := &kgo.Record{Topic: topic, Partition: partition, Timestamp: at, Value: []byte(value)}
 		if err := cl.ProduceSync(p.t.Context(), r).FirstErr(); err != nil {
 			p.t.Fatal(err)
 		}
