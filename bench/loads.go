@@ -114,6 +114,21 @@ var rows = []row{
 		turn:    commitRow(commitLoad{groups: 256, connections: 16, inFlight: 16, partitions: 10, requests: 60_000}),
 	},
 	{
+		name: "transactions", title: "transactions of 100 records over 6 partitions, 16 producers, all flushed to disk",
+		figures: transactionFigures(),
+		turn:    transactionRow(transactionLoad{producers: 16, transactions: 4000, records: 100, size: 100}),
+	},
+	{
+		name: "transactions-alone", title: "the same, one producer",
+		figures: transactionFigures(),
+		turn:    transactionRow(transactionLoad{producers: 1, transactions: 500, records: 100, size: 100}),
+	},
+	{
+		name: "consume-committed", title: "consume committed records, 1 KiB values, 8,700 transactions, one of ten aborted",
+		figures: []figure{{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 1}, {machine, "s/GB", false, 0}},
+		turn:    committedRow(transactionLoad{producers: 16, transactions: 8700, records: 120, size: 1024, abortEvery: 10}),
+	},
+	{
 		name: "groups-classic", title: "a group on 1,000 partitions, classic protocol", figures: groupFigures, turn: groupRow("classic"),
 	},
 	{
@@ -299,8 +314,10 @@ func consumeRow(size, bytes int) func(context.Context, *broker, float64) (map[st
 }
 
 // drain reads count records from the start.
-func drain(ctx context.Context, b *broker, topic string, count int) error {
-	cl, err := b.client(kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxBytes(50<<20), kgo.FetchMaxPartitionBytes(4<<20))
+func drain(ctx context.Context, b *broker, topic string, count int, opts ...kgo.Opt) error {
+	cl, err := b.client(append([]kgo.Opt{
+		kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxBytes(50 << 20), kgo.FetchMaxPartitionBytes(4 << 20),
+	}, opts...)...)
 	if err != nil {
 		return err
 	}
