@@ -107,6 +107,8 @@ func dumpAll(t testing.TB, dirs ...string) map[string]int {
 			return nil // the tool has no word for an empty segment
 		case ext == ".log" && strings.Contains(name, "/__consumer_offsets-"):
 			decoder = "--offsets-decoder"
+		case ext == ".log" && strings.Contains(name, "/__transaction_state-"):
+			decoder = "--transaction-log-decoder"
 		case (ext == ".log" || ext == ".checkpoint") && strings.Contains(name, "/__cluster_metadata-0/"):
 			decoder = "--cluster-metadata-decoder"
 		case ext == ".log" || ext == ".index" || ext == ".timeindex" || ext == ".snapshot" || ext == ".txnindex":

@@ -27,7 +27,8 @@ const (
 
 // TestTransactionsMoveBetweenKafkaAndRaftsman: what Apache Kafka 4.4 wrote with transactions committed, aborted and open is served
 // by Raftsman as by Kafka, to every kind of reader and down to the fields of the answers; and the other way round, after clean
-// stops and kills on both sides, and when the indexes are gone.
+// stops and kills on both sides, and when the indexes are gone. What each leaves open, or decided and not told to all partitions, the other
+// brings to its end.
 func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	k := kafkaHome{root: t.TempDir(), port: freePort(t)}
 	data := filepath.Join(k.root, "data")
@@ -63,9 +64,13 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	w.fill(t)
 	view, records = viewTransactions(t, k.addr(), false), readAll(t, k.addr())
 	w.check(t, "Kafka", records)
+	left := endings{TB: t, k: k}
+	left.leave("kafka")
 	run(t, atLast, nil, "kafka/kafka", "stop", k.root, "KILL")
+	left.prepared()
 
 	p = k.raftsman(t)
+	left.check("Raftsman")
 	same("Raftsman after Kafka was killed", true)
 	w.plain(t)
 	view, records = viewTransactions(t, k.addr(), true), readAll(t, k.addr())
@@ -87,9 +92,12 @@ func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
 	removeAll(t, data, ".txnindex")
 	p = k.raftsman(t)
 	same("Raftsman without transaction indexes", true)
+	left.leave("raftsman")
 	p.kill()
+	left.prepared()
 
 	k.start(t)
+	left.check("Kafka")
 	same("Kafka after Raftsman was killed", false)
 	k.stop(t)
 }
