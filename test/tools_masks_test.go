@@ -51,6 +51,9 @@ var masks = []struct {
 	{tool: "features", pattern: regexp.MustCompile(`Epoch: \d+`), with: "Epoch: N", why: "how many records of metadata there were"},
 	{tool: "dump-log", pattern: regexp.MustCompile(`producerId: \d+`), with: "producerId: N", why: "ids"},
 	{tool: "transactions", pattern: regexp.MustCompile(`^\d+ `), with: "N ", why: "ids"},
+	{tool: "transactions", pattern: regexp.MustCompile(`^(N \S+ |\S+ 1 )\d+( \d+ (?:Empty|Ongoing|Prepare\w+|Complete\w+) | (?:Empty|Ongoing|Prepare\w+|Complete\w+)$)`), with: "${1}N$2", why: "ids"},
+	{tool: "transactions", pattern: regexp.MustCompile(`(600000 NOW) \d+`), with: "$1 N", why: "times of the present day"},
+	{tool: "transactions", pattern: regexp.MustCompile(`^(\S+ \d+ )\d+( .* 1600000000000 )\d+$`), with: "${1}N${2}N", why: "ids"},
 	{tool: "dump-log", pattern: regexp.MustCompile(`crc: \d+`), with: "crc: N", why: "checksums, which cover the times"},
 }
 

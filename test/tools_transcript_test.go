@@ -2,6 +2,7 @@ package test
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -13,6 +14,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/raftsman/raftsman/internal/raw"
 )
 
 // transcript is the list of commands that Kafka's tools are given, in test/kafka/tools.txt, which explains its form.
@@ -22,7 +27,7 @@ type transcript []*command
 type command struct {
 	line  int
 	text  string
-	verb  string         // $, sh, file, join, leave or produce
+	verb  string         // $, sh, file, join, leave, produce, begin, end or hang
 	until *regexp.Regexp // what the command must print in the end, or nil: then it is given once
 	words []string
 	stdin string
@@ -75,7 +80,7 @@ func parseCommand(line string) (*command, error) {
 		words = words[2:]
 	}
 	c.verb, words = words[0], words[1:]
-	if !slices.Contains([]string{"$", "sh", "file", "join", "leave", "produce"}, c.verb) || len(words) == 0 {
+	if !slices.Contains([]string{"$", "sh", "file", "join", "leave", "produce", "begin", "end", "hang"}, c.verb) || len(words) == 0 {
 		return nil, fmt.Errorf("no command: %s", line)
 	}
 	for i := 0; i < len(words); i++ {
@@ -135,7 +140,8 @@ type side struct {
 	work    string // folder of the files that the transcript names
 	classes map[string]string
 
-	transcript strings.Builder // what was asked and printed
+	transcript   strings.Builder        // what was asked and printed
+	transactions map[string]*kgo.Client // by transactional id
 
 	in  *bufio.Writer
 	out *bufio.Reader
@@ -273,6 +279,8 @@ func (s *side) once(c *command) (status int, printed string, err error) {
 		return s.ask("leave", words[0])
 	case "produce":
 		return s.ask(slices.Concat([]string{"produce", s.address}, words)...)
+	case "begin", "end", "hang":
+		return 0, "", s.transact(c.verb, words)
 	case "sh":
 		return s.script(c, words)
 	}
@@ -285,6 +293,36 @@ func (s *side) once(c *command) (status int, printed string, err error) {
 		err = os.WriteFile(filepath.Join(s.work, c.save), []byte(printed), 0o600)
 	}
 	return status, printed, err
+}
+
+// transact begins, goes on with or ends a transaction, or leaves one of which the coordinator does not know.
+func (s *side) transact(verb string, words []string) error {
+	ctx, cancel := context.WithTimeout(s.t.Context(), atLast)
+	defer cancel()
+	id := words[0]
+	cl := s.transactions[id]
+	if verb == "end" {
+		return cl.EndTransaction(ctx, kgo.TransactionEndTry(words[1] == "commit"))
+	}
+	partition, err := strconv.ParseInt(words[2], 10, 32)
+	if err != nil {
+		return err
+	}
+	if verb == "hang" {
+		raw.Dial(s.t, s.address).Hang(id, words[1], int32(partition))
+		return nil
+	}
+	if cl == nil {
+		cl = crashClient(s.t, s.address, kgo.TransactionalID(id), kgo.TransactionTimeout(10*time.Minute), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+		if s.transactions == nil {
+			s.transactions = map[string]*kgo.Client{}
+		}
+		s.transactions[id] = cl
+		if err := cl.BeginTransaction(); err != nil {
+			return err
+		}
+	}
+	return cl.ProduceSync(ctx, &kgo.Record{Topic: words[1], Partition: int32(partition), Value: []byte(id)}).FirstErr()
 }
 
 // script runs a tool in a JVM of its own.
