@@ -218,6 +218,14 @@ func addTopic(t testing.TB, im *meta.Image, name string, id kafka.TopicID, parti
 	return u.Image(im.Offset()+1, 1, 0)
 }
 
+// atProtocol finalises transaction.version.
+func atProtocol(t testing.TB, im *meta.Image, level int16) *meta.Image {
+	t.Helper()
+	u := im.Update()
+	entry(t, u, &sysrecord.FeatureLevelRecord{Name: meta.TransactionVersion, FeatureLevel: level})
+	return u.Image(im.Offset()+1, 1, 0)
+}
+
 func removeTopic(t testing.TB, im *meta.Image, id kafka.TopicID) *meta.Image {
 	t.Helper()
 	u := im.Update()
@@ -228,7 +236,7 @@ func removeTopic(t testing.TB, im *meta.Image, id kafka.TopicID) *meta.Image {
 // newWorld has __consumer_offsets with four partitions and a topic t with three.
 func newWorld(t testing.TB, change ...func(*world)) *world {
 	w := &world{t: t, logs: newLogs()}
-	image := addTopic(t, meta.NewImage("test"), meta.OffsetsTopic, topicID(1), 4)
+	image := addTopic(t, atProtocol(t, meta.NewImage("test"), 2), meta.OffsetsTopic, topicID(1), 4)
 	w.image.Store(addTopic(t, image, "t", topicID(2), 3))
 	w.opts = Options{
 		NodeID: 1, Partitions: w.logs, Image: w.image.Load,

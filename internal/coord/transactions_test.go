@@ -17,7 +17,6 @@ import (
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/record"
 	"github.com/raftsman/raftsman/internal/replica"
-	"github.com/raftsman/raftsman/internal/sysrecord"
 	"github.com/raftsman/raftsman/internal/txn"
 )
 
@@ -719,6 +718,7 @@ func TestTheFinalisedProtocolIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTxnWorld(t)
 		defer w.close()
+		w.publish(atProtocol(t, w.image.Load(), 0))
 		p := w.client("p")
 		version := func() int16 {
 			w.logs.mu.Lock()
@@ -734,9 +734,7 @@ func TestTheFinalisedProtocolIsTold(t *testing.T) {
 		if got := version(); got != 0 {
 			t.Errorf("level 0 writes version %d", got)
 		}
-		u := w.image.Load().Update()
-		entry(t, u, &sysrecord.FeatureLevelRecord{Name: meta.TransactionVersion, FeatureLevel: 2})
-		w.publish(u.Image(w.image.Load().Offset()+1, 1, 0))
+		w.publish(atProtocol(t, w.image.Load(), 2))
 		p.must("add", p.add(at("t", 0)))
 		if got := version(); got != 1 {
 			t.Errorf("level 2 writes version %d", got)

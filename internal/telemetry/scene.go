@@ -34,6 +34,7 @@ type scene struct {
 	places  []place // by name
 	open    []open  // by name
 	groups  groups
+	txns    transactions
 	numbers []string // the first whole numbers
 	clients clientmetrics.Observation
 }
@@ -45,6 +46,7 @@ func look(from *Sources, since started, ages *unreadTimes) *scene {
 	s := &scene{started: since, from: from, image: from.Image(), seen: from.Replicas.Observe(partitionsMax, topicsMax)}
 	s.lookAtPartitions()
 	s.groups.look(from)
+	s.txns.look(from)
 	ages.fill(s, time.Now())
 	if from.Clients != nil {
 		s.clients = from.Clients()

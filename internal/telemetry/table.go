@@ -377,6 +377,10 @@ var table = []family{
 	{"raftsman_group_reloads_total", counter, nil, "Partitions of __consumer_offsets that were given up and read anew.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Groups.Reloads.Value() })},
 
 	// Transactions.
+	{"raftsman_transaction_open", gauge, nil, "Transactions that are going on, of the transactional ids that this node coordinates. Missing while some are being loaded, as the next two.", openTransactions(func(t *transactions) float64 { return float64(t.open) })},
+	{"raftsman_transaction_ending", gauge, nil, "Transactions whose end is decided, while partitions are still to be told.", openTransactions(func(t *transactions) float64 { return float64(t.ending) })},
+	{"raftsman_transaction_oldest_seconds", gauge, nil, "How long the oldest transaction is open, or takes to end; 0 without one.", openTransactions(func(t *transactions) float64 { return t.oldest })},
+	{"kafka_coordinator_transaction_transactionmarkerchannelmanager_unknowndestinationqueuesize", gauge, nil, "Markers that wait for a partition which takes none now: it has no leader, or its directory is full or offline.", one(func(s *scene) int64 { return s.from.Coord.Metrics().MarkersWaiting.Value() })},
 	{"raftsman_transaction_markers_total", counter, nil, "Markers that were written, one for each partition of each transaction that ended.", one(func(s *scene) int64 { return s.from.Coord.Metrics().Markers.Value() })},
 	{"raftsman_transaction_markers_waiting", gauge, nil, "Markers that their partitions do not take now, of transactions that cannot end.", one(func(s *scene) int64 { return s.from.Coord.Metrics().MarkersWaiting.Value() })},
 	{"raftsman_transaction_timed_out_total", counter, nil, "Transactions that were over their time and were aborted.", one(func(s *scene) int64 { return s.from.Coord.Metrics().TimedOut.Value() })},
