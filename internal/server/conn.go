@@ -27,8 +27,6 @@ const (
 	smallBytes = 64 << 10
 	// stackBytes is what handling a small request needs of the stack.
 	stackBytes = 9 << 10
-	// parkedCheck is how long a request may wait before the sweep looks whether the client is still there.
-	parkedCheck = 5 * time.Second
 )
 
 // conn is one connection. Its reading goroutine runs serve; the fields up to mu belong to it.
@@ -143,7 +141,7 @@ func (c *conn) sweep(now int64) {
 		if peerGone(c.nc) {
 			c.close()
 		} else {
-			c.server.expire(&c.parked, parkedCheck)
+			c.server.expire(&c.parked, c.server.config.ParkedCheck)
 		}
 	}
 }
@@ -207,7 +205,7 @@ func (c *conn) awaitUnmuted() {
 	if rest <= 0 {
 		return
 	}
-	c.server.expire(&c.parked, parkedCheck)
+	c.server.expire(&c.parked, c.server.config.ParkedCheck)
 	defer c.parked.clear()
 	for ; rest > 0; rest = c.peer.Muted() {
 		timer := time.NewTimer(rest)

@@ -215,7 +215,7 @@ func (c *conn) park(s *slot) bool {
 		}
 		return false
 	}
-	c.server.expire(&c.parked, parkedCheck)
+	c.server.expire(&c.parked, c.server.config.ParkedCheck)
 	for s.state == slotParked && !c.closed {
 		c.order.reader.Wait()
 	}

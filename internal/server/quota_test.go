@@ -50,7 +50,7 @@ func TestAnswersGoOutWhileMuted(t *testing.T) {
 
 // A muted connection does not hold up a stop, and ends with its client.
 func TestAMutedConnectionEnds(t *testing.T) {
-	s := start(t, Config{}, func(req *wire.Request, reply func(*wire.Response)) {
+	s := start(t, Config{ParkedCheck: 10 * time.Millisecond}, func(req *wire.Request, reply func(*wire.Response)) {
 		req.Peer.Mute(time.Hour)
 		answerEmpty(req, reply)
 	})

@@ -77,6 +77,8 @@ type Config struct {
 	// WriteTimeout is how long an answer that occupies memory may wait for the client to take more of it: 60 s. One that is
 	// sent from files may wait for IdleMax.
 	WriteTimeout time.Duration
+	// ParkedCheck is how long a request waits, or a client that is muted, until somebody looks whether the client is still there: 5 s.
+	ParkedCheck time.Duration
 
 	// Pace is asked at each connection that a listener accepts how long that is to wait until it is served, and the next one until
 	// it is accepted. nil: none waits.
@@ -113,6 +115,7 @@ func (c Config) withDefaults() Config {
 	defaultTo(&c.DecodedBytesMax, 64<<20)
 	defaultTo(&c.FrameTimeout, 30*time.Second)
 	defaultTo(&c.WriteTimeout, time.Minute)
+	defaultTo(&c.ParkedCheck, 5*time.Second)
 	if c.BudgetBytes == 0 {
 		c.BudgetBytes = defaultBudget()
 	}
@@ -174,7 +177,7 @@ func New(c Config, h Handler) *Server {
 	s.otherBudget = newBudget(s.config.BudgetBytes / 4)
 	s.produceBudget = newBudget(s.config.BudgetBytes - s.otherBudget.capacity)
 	shortest := min(s.config.IdleMax, s.config.FrameTimeout, s.config.WriteTimeout)
-	s.tick = min(max(shortest/8, time.Millisecond), time.Second)
+	s.tick = min(max(shortest/8, time.Millisecond), s.config.ParkedCheck, time.Second)
 	s.goroutines.Go(s.sweep)
 	return s
 }
