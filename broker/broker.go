@@ -90,6 +90,7 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
+	n.log = slog.New(briefHandler{n.log.Handler()})
 	if err := n.configure(c); err != nil {
 		return nil, err
 	}

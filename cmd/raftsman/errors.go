@@ -164,7 +164,7 @@ func oneLine(text string) string {
 	return printable(strings.Join(strings.Fields(text), " "))
 }
 
-// failures are the refused items of one command: each is told on a line of its own.
+// failures are the refused items of one command, or the faults of one configuration: each is told on a line of its own.
 type failures []error
 
 func (f failures) Error() string   { return errors.Join(f...).Error() }

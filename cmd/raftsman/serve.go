@@ -103,7 +103,7 @@ func (a *app) readConfig(args []string, flags serveFlags) (*config.Broker, []con
 // fault, the command line is what is wrong.
 func commandLineFaults(err error, flags serveFlags) error {
 	faults := unjoin(err)
-	texts, elsewhere := make([]error, 0, len(faults)), false
+	texts, elsewhere := make(failures, 0, len(faults)), false
 	for _, one := range faults {
 		f, ok := errors.AsType[*config.Fault](one)
 		switch {
@@ -123,7 +123,7 @@ func commandLineFaults(err error, flags serveFlags) error {
 			texts = append(texts, fmt.Errorf("--override %w", f))
 		}
 	}
-	if err = errors.Join(texts...); err == nil || elsewhere {
+	if err = texts.join(); err == nil || elsewhere {
 		return err
 	}
 	return usagef("%w", err)

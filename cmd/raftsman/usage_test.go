@@ -120,10 +120,18 @@ func TestCheckGoesThroughTheFileFromTopToEnd(t *testing.T) {
 	if got, want := s.out.String(), file+": "+strings.Join(want, "\n"+file+": ")+"\n"; got != want {
 		t.Errorf("printed\n%s\nwant\n%s", got, want)
 	}
+	for _, line := range []string{"serve", "config export"} { // with a line for each, too; what is unknown keeps neither from going on
+		s = newSession()
+		s.run(append(strings.Fields(line), file)...)
+		faults := []string{want[0], want[3], want[5]}
+		if got, want := s.err.String(), "raftsman: "+file+": "+strings.Join(faults, "\nraftsman: "+file+": ")+"\n"; got != want {
+			t.Errorf("%s says\n%swant\n%s", line, got, want)
+		}
+	}
 	s = newSession()
-	s.run("serve", file)
-	if got, want := s.err.String(), "raftsman: "+file+": line 1: num.partitions=0"; !strings.HasPrefix(got, want) {
-		t.Errorf("serve says %q, want it to begin with %q", got, want)
+	code := s.run("serve", "--override", "num.partitions=0", "--override", "log.retention.ms=abc")
+	if got := s.err.String(); code != exitUsage || strings.Count(got, "\nraftsman: --override log.retention.ms=abc") != 1 {
+		t.Errorf("serve ends with %d and says\n%s", code, got)
 	}
 }
 

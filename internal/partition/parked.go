@@ -5,7 +5,7 @@ import "github.com/raftsman/raftsman/internal/kafka"
 // Parked is a produce that was appended and is not answered yet.
 type Parked struct {
 	Upto       kafka.Offset // its last offset + 1
-	DeadlineMs int64        // when REQUEST_TIMED_OUT is the answer
+	DeadlineMs int64        // when REQUEST_TIMED_OUT is the answer, by the clock of Expire
 	Ref        any          // the owner's request
 	Index      int32        // of the partition in that request
 	all        bool

@@ -306,7 +306,7 @@ func (e *expiry) sweep() {
 	watch := e.watch
 	e.watch, e.armed = nil, false
 	e.mu.Unlock()
-	nowMs := e.m.now().UnixMilli()
+	nowMs := e.m.upMs(e.m.now())
 	var released []partition.Release
 	kept := watch[:0]
 	for _, p := range watch {

@@ -44,6 +44,7 @@ type Manager struct {
 	broker       *config.Broker
 	log          *slog.Logger
 	now          func() time.Time
+	began        time.Time
 	onDirFailure func(string, int, error)
 	onDirReport  func()
 	osDurability bool // raftsman.durability=os: acknowledged means in the page cache
@@ -92,6 +93,9 @@ type topic struct {
 	traffic *Traffic
 }
 
+// upMs is how long the Manager has been there, in milliseconds: what waits counts by it, and a clock that is set ends no wait.
+func (m *Manager) upMs(now time.Time) int64 { return now.Sub(m.began).Milliseconds() }
+
 // New returns a Manager without partitions: Apply brings them.
 func New(o Options) *Manager {
 	m := &Manager{
@@ -101,6 +105,7 @@ func New(o Options) *Manager {
 	if m.now == nil {
 		m.now = time.Now
 	}
+	m.began = m.now()
 	for _, disk := range o.Dirs {
 		m.dirs = append(m.dirs, newLogDir(m, disk))
 	}

@@ -157,7 +157,7 @@ func (p *replica) produce(op *produceOp, i int, req *ProduceRequest, part *Produ
 	}
 	result := &op.results[i]
 	*result = ProduceResult{AppendTimeMs: admitted.LogAppendTimeMs, LogStart: p.log.StartOffset()}
-	deadlineMs := now.UnixMilli() + int64(max(req.TimeoutMs, 0))
+	deadlineMs := p.m.upMs(now) + int64(max(req.TimeoutMs, 0))
 
 	p.mu.Lock()
 	at, err := p.append(admitted.Batch, req.Acks, writer{kind: byClient, guard: part.Guard}, now)
