@@ -18,7 +18,12 @@ func (s *Server) accept(l Listener, room <-chan struct{}) {
 		if err == nil {
 			pause = 0
 			s.pace(l)
-			s.welcome(nc, l)
+			for !s.welcome(nc, l) { // another listener was faster, or the limit is another one now
+				if !s.awaitRoom(l, room) {
+					_ = nc.Close()
+					return
+				}
+			}
 			continue
 		}
 		if s.isStopping() || errors.Is(err, net.ErrClosed) {
@@ -82,24 +87,25 @@ func (s *Server) awaitRoom(l Listener, room <-chan struct{}) bool {
 
 // fullFor names the limit that keeps the listener from another connection, if one does.
 func (s *Server) fullFor(l Listener) (name string, limit int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.fullNow(l)
+}
+
+// fullNow is fullFor for who holds mu.
+func (s *Server) fullNow(l Listener) (name string, limit int) {
 	limits := s.limits.Load()
 	if limit := limits.Connections; limit != 0 && s.metrics.Connections.Value() >= int64(limit) {
 		return "max.connections", limit
 	}
-	own, limited := limits.ByListener[l.Name]
-	if !limited {
-		return "", 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.perListener[l.Name] >= own {
+	if own, limited := limits.ByListener[l.Name]; limited && s.perListener[l.Name] >= own {
 		return "listener.name." + strings.ToLower(l.Name) + ".max.connections", own
 	}
 	return "", 0
 }
 
-// welcome starts serving a connection, or closes it when its address has too many.
-func (s *Server) welcome(nc net.Conn, l Listener) {
+// welcome starts serving a connection, or closes it when its address has too many. It returns false when there is no room for it yet.
+func (s *Server) welcome(nc net.Conn, l Listener) bool {
 	c := newConn(s, nc, l.Name)
 	ip := c.peer.Remote.Addr()
 	s.mu.Lock()
@@ -107,20 +113,24 @@ func (s *Server) welcome(nc net.Conn, l Listener) {
 	case s.stopped:
 		s.mu.Unlock()
 		_ = nc.Close()
-		return
+		return true
 	case limited && s.perIP[ip] >= limit:
 		s.mu.Unlock()
 		s.metrics.ConnectionsRefused.Inc()
 		_ = nc.Close()
 		s.fullLimit.log(s.config.Log, slog.LevelWarn, "connection refused: max.connections.per.ip", "address", ip, "limit", limit)
-		return
+		return true
+	}
+	if name, _ := s.fullNow(l); name != "" {
+		s.mu.Unlock()
+		return false
 	}
 	serve := c.serve
 	if refused := s.admit(ip); refused > 0 {
 		if s.turnedAway == turnedAwayMax {
 			s.mu.Unlock()
 			_ = nc.Close()
-			return
+			return true
 		}
 		s.turnedAway++
 		serve = func() { c.turnAway(refused) }
@@ -132,6 +142,7 @@ func (s *Server) welcome(nc net.Conn, l Listener) {
 	s.metrics.ConnectionsAccepted.Inc()
 	s.serving.Go(serve)
 	s.mu.Unlock()
+	return true
 }
 
 func (s *Server) admit(ip netip.Addr) (refusedFor time.Duration) {

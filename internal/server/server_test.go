@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -607,6 +608,42 @@ func TestOneListenerIsFull(t *testing.T) {
 	e.expect(1)
 	_ = a.Close()
 	b.expect(1)
+}
+
+// TestConnectionsMaxHoldsUnderLoad: clients come by two listeners and go, all at once; there are never more than may be, and each is
+// served in the end.
+func TestConnectionsMaxHoldsUnderLoad(t *testing.T) {
+	const most, clients, times = 3, 16, 20
+	second, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var now, seen atomic.Int64
+	ts := start(t, Config{
+		Limits: Limits{Connections: most},
+		Admit: func(netip.Addr) time.Duration { // asked before each is counted
+			seen.Store(max(seen.Load(), now.Add(1)))
+			return 0
+		},
+		Gone: func(uint64) { now.Add(-1) },
+	}, nil)
+	ts.Serve(Listener{Listener: second, Name: "SECOND"})
+	var all sync.WaitGroup
+	for i := range clients {
+		address := []string{ts.addr, second.Addr().String()}[i%2]
+		all.Go(func() {
+			for range times {
+				c := dial(t, address)
+				c.send(c.frame(request(kmsg.Heartbeat, 0)))
+				c.expect(1)
+				_ = c.Close()
+			}
+		})
+	}
+	all.Wait()
+	if n := seen.Load(); n != most {
+		t.Errorf("%d connections at once, want %d", n, most)
+	}
 }
 
 // TestNoConnectionsAllowed: whoever comes waits until some are.
