@@ -10,10 +10,11 @@ VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null || echo unk
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 FUZZTIME ?= 20s
 SEEDS    ?=
+ATONCE   ?= 6
 GOFUMPT_VERSION := v0.12.0
 LINT_VERSION    := v2.15.0
 
-.PHONY: help build run check test parity race fuzz bench soak cross unit lint fmt clients tools clean
+.PHONY: help build run check test parity race fuzz bench soak cross unit plain recorded lint fmt clients tools clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 10
@@ -36,11 +37,17 @@ lint: $(GOFUMPT) $(LINT)
 unit:
 	go test ./...
 
-check: lint unit ## the fast gate: format, lint, layout, unit tests, Kafka's recorded answers
+check: lint unit recorded ## the fast gate: format, lint, layout, unit tests, Kafka's recorded answers
+
+recorded:
 	cd test && go vet ./... && go test ./parity
 
+# The unit tests that the race detector leaves out, or has with fewer seeds.
+plain:
+	go test $$(grep -rl --include='*_test.go' '^//go:build !race' broker* cmd internal | xargs -n1 dirname | sort -u | sed 's,^,./,')
+
 race: ## all unit tests under the race detector
-	go test -race ./...
+	go test -race -p $(ATONCE) ./...
 
 cross: ## build and vet for every platform
 	@for target in linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64; do \
@@ -56,9 +63,9 @@ parity: ## ask Apache Kafka 4.4 all that test/parity asks, record its answers, w
 clients: build ## install what the client tests need (released packages, nothing global but apt's when root)
 	test/setup
 
-test: check race cross clients ## everything, as CI runs it
-	cd test && RAFTSMAN_BIN=$(CURDIR)/$(BIN)/raftsman go test -count=1 -timeout 20m ./...
-	cd test && go test ./parity -count=1 -timeout 20m -kafka
+# Tests of processes mostly wait, for JVMs, disks and sessions: so more of them run at once than there are processors.
+test: lint race plain recorded cross clients ## everything, as CI runs it
+	cd test && RAFTSMAN_BIN=$(CURDIR)/$(BIN)/raftsman RAFTSMAN_PARITY_KAFKA=1 go test -count=1 -timeout 20m -parallel $(ATONCE) ./...
 	$(MAKE) fuzz FUZZTIME=3s
 
 fuzz: ## every fuzz target for FUZZTIME (20s) each

@@ -85,6 +85,7 @@ func pushing(values map[string]float64, software, metric string) (instance strin
 // TestClientsPushTheirMetrics: clients of Java, librdkafka and Go push their metrics as they do by themselves (KIP-714), once Kafka's
 // tool has asked for them. /metrics shows them, what is counted grows, a collector gets them, and they go with the client.
 func TestClientsPushTheirMetrics(t *testing.T) {
+	t.Parallel()
 	sink := &collector{seen: map[string]map[string]bool{}}
 	web := httptest.NewServer(sink)
 	defer web.Close()

@@ -92,6 +92,7 @@ func reports(t testing.TB, output string) []report {
 // TestClients has every client create a topic, produce with keys and without, read it all in a group, go on where the group
 // stopped, and read it again in another group; and write and read records that try the format: see odd.
 func TestClients(t *testing.T) {
+	t.Parallel()
 	broker := target(t)
 	for _, lib := range libraries(t) {
 		t.Run(lib.name, func(t *testing.T) {

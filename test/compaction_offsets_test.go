@@ -13,6 +13,7 @@ import (
 // TestCommittedOffsetsOutliveCompaction: groups commit until the topic that keeps their offsets is compacted. What was committed
 // last is answered then, after kill -9, and by Apache Kafka, which starts on the directory.
 func TestCommittedOffsetsOutliveCompaction(t *testing.T) {
+	t.Parallel()
 	seed := testSeed(t)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	d := newSwapDir(t, "--override", "offsets.topic.num.partitions=2", "--override", "offsets.topic.segment.bytes=1048576",

@@ -22,6 +22,7 @@ import (
 // RECORD_COMPACTION=DIR keeps the log as it was before the first round, and as Kafka left it: what is in
 // internal/commitlog/testdata/compacted.
 func TestCompactionLeavesWhatKafkasDoes(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	c := compacted{TB: t, rand: rand.New(rand.NewPCG(seed, 1))}

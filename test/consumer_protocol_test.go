@@ -43,6 +43,7 @@ var quickConsumers = []string{
 // TestConsumerProtocolClients has each client read all in a group of the consumer protocol, go on where the group stopped, and
 // read again in another group; Kafka's tools see a group of that type.
 func TestConsumerProtocolClients(t *testing.T) {
+	t.Parallel()
 	broker := startBroker(t, t.TempDir(), quickConsumers...)
 	for _, lib := range consumerProtocol(t) {
 		t.Run(lib.name, func(t *testing.T) {
@@ -67,6 +68,7 @@ func TestConsumerProtocolClients(t *testing.T) {
 // TestConsumerProtocolMembers: members share the partitions; one is killed and its partitions go to the others; the broker is
 // killed and started again, and the members go on; nothing is lost, and the records of a key stay in order.
 func TestConsumerProtocolMembers(t *testing.T) {
+	t.Parallel()
 	for _, lib := range consumerProtocol(t) {
 		t.Run(lib.name, func(t *testing.T) {
 			t.Parallel()
@@ -137,6 +139,7 @@ func readBy(members []*member) (n int) {
 // TestConsumerProtocolMigration: members of the classic protocol and of the new one share a group, in both directions, under
 // records that come all the while; the group has the type of the last that are left.
 func TestConsumerProtocolMigration(t *testing.T) {
+	t.Parallel()
 	broker := startBroker(t, t.TempDir(), quickConsumers...)
 	for _, classic := range eitherProtocol(t) {
 		lib := classic.with(toldConsumer)

@@ -18,6 +18,7 @@ import (
 // TestConsumerGroupRecordsAreKafkas has the same conversation with Apache Kafka 4.4 and with Raftsman, and compares what stands in
 // __consumer_offsets then, record by record, byte by byte, but for the topic's id, times and hashes of ids.
 func TestConsumerGroupRecordsAreKafkas(t *testing.T) {
+	t.Parallel()
 	k := kafkaHome{root: t.TempDir(), port: freePort(t), settings: []string{
 		"offsets.topic.num.partitions=1", "group.consumer.assignment.interval.ms=0",
 	}}
@@ -164,7 +165,7 @@ func groupRecords(t *testing.T, addr string) []string {
 	r.beat("C", 3, []int32{3, 4}, static)
 	r.classic(nil)
 	r.leave("A", "C") // which leaves a classic group
-	r.classic([]byte{0, 1, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff})
+	r.classic([]byte{0, 1, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 5, 0xff, 0xff, 0xff, 0xff})
 	r.beat("D", 0, nil, nil) // which makes it a consumer group
 	r.leave(r.mine)
 	r.beat("D", -1, nil, nil)

@@ -48,6 +48,7 @@ type strayWork struct {
 // producers, a reader, a member of a group and an administrator. Then Apache Kafka takes its place, is killed and stopped
 // itself, and Raftsman takes over again, while the same clients go on.
 func TestEveryAcknowledgedRecordOutlivesKill9(t *testing.T) {
+	t.Parallel()
 	rounds := 50
 	if soak() {
 		rounds = 300

@@ -49,6 +49,7 @@ const (
 // clients repeat, before the disk is full; reads, commits, deletes and restarts go on; and what waited is taken, by itself, when
 // a topic was deleted.
 func TestAFullDiskRefusesProducesAndNothingElse(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t)
 	dir := filepath.Join(disk, "data")
 	f := &fullDisk{t: t, pending: make(chan error, 1)}
@@ -89,6 +90,7 @@ func TestAFullDiskRefusesProducesAndNothingElse(t *testing.T) {
 // TestADiskThatFillsUpWithoutAReserve: another program, or a quota, can take the last byte. Then it is the write that fails, and
 // nothing of it stays.
 func TestADiskThatFillsUpWithoutAReserve(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t)
 	ballast := filepath.Join(disk, "ballast")
 	if err := os.WriteFile(ballast, make([]byte, 8<<20), 0o600); err != nil {
@@ -111,6 +113,7 @@ func TestADiskThatFillsUpWithoutAReserve(t *testing.T) {
 
 // TestEveryClientWaitsForRoom: what is refused for want of room, clients send again as they are, until there is room.
 func TestEveryClientWaitsForRoom(t *testing.T) {
+	t.Parallel()
 	disk := smallDisk(t)
 	broker := startBroker(t, filepath.Join(disk, "data"))
 	createTopic(t, broker.addr, keepTopic, 1)

@@ -18,6 +18,7 @@ import (
 // TestPartitionsMoveWhileTheBrokerIsKilled moves partitions between three log directories under load and kills the broker at
 // random. Every acknowledged record is there, in order and once.
 func TestPartitionsMoveWhileTheBrokerIsKilled(t *testing.T) {
+	t.Parallel()
 	rounds := 6
 	if soak() {
 		rounds = 60

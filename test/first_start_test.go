@@ -25,6 +25,7 @@ func launchDoomed(t testing.TB, dir string, port int, calls string, n int) *proc
 // file after the other is there. Whatever it leaves of a new directory, the next start serves from it, and from then on the
 // cluster stays the same.
 func TestKilledInTheMiddleOfAFirstStart(t *testing.T) {
+	t.Parallel()
 	starts, served := 0, 0
 	try := func(what string, die func(dir string) *process) {
 		dir := filepath.Join(t.TempDir(), "data")

@@ -19,6 +19,7 @@ import (
 // consumer groups go on at their epochs, here and back on Kafka, with no new assignment; groups without members can be used and
 // deleted; the share group is told apart and stays.
 func TestGroupsOfOtherTypes(t *testing.T) {
+	t.Parallel()
 	k := kafkaHome{root: t.TempDir(), port: freePort(t), settings: []string{
 		"offsets.topic.num.partitions=3", "group.consumer.session.timeout.ms=1800000", "group.consumer.max.session.timeout.ms=3600000",
 	}}

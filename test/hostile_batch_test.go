@@ -189,6 +189,7 @@ func hostileBatches(t testing.TB) map[string]hostileBatch {
 
 // TestHostileBatchesGetKafkasCodes sends them all; with RAFTSMAN_TEST_BOOTSTRAP to a Kafka, to see what that answers.
 func TestHostileBatchesGetKafkasCodes(t *testing.T) {
+	t.Parallel()
 	addr, calm := os.Getenv("RAFTSMAN_TEST_BOOTSTRAP"), func() {}
 	kafka := addr != ""
 	topic := fmt.Sprint("hostile-", os.Getpid())
@@ -231,6 +232,7 @@ func createLarge(t testing.TB, addr, topic string) {
 // TestBombsAreRefused sends batches that unpack to more than raftsman.batch.decompressed.bytes.max, in every codec: a record of
 // zeros, a thousand, and millions of tiny ones.
 func TestBombsAreRefused(t *testing.T) {
+	t.Parallel()
 	p := startBroker(t, t.TempDir())
 	createLarge(t, p.addr, "bombs")
 	for name, codec := range map[string]int16{"gzip": codecGzip, "snappy": codecSnappy, "lz4": codecLZ4, "zstd": codecZstd} {
@@ -262,6 +264,7 @@ func TestBombsAreRefused(t *testing.T) {
 // TestHonestLargeBatchesAreServed: what Java's producer makes at zstd's level 22, which declares a window of 128 MiB and unpacks
 // to 200 times its size, is no bomb: it is stored as it came, several at a time, and read back.
 func TestHonestLargeBatchesAreServed(t *testing.T) {
+	t.Parallel()
 	const records, size, times = 140, 1_000_000, 6
 	file := filepath.Join(t.TempDir(), "batch")
 	run(t, 2*atLast, nil, "kafka/kafka", "jvm", "-Xmx1g", "kafka/HonestBatch.java", file, fmt.Sprint(records), fmt.Sprint(size))

@@ -196,6 +196,7 @@ func treeOf(t testing.TB, root string) map[string]string {
 
 // TestHostileBytesCloseTheConnection sends what is no request, or a dishonest one.
 func TestHostileBytesCloseTheConnection(t *testing.T) {
+	t.Parallel()
 	rounds := 10
 	if soak() {
 		rounds = 1000
@@ -242,6 +243,7 @@ func TestHostileBytesCloseTheConnection(t *testing.T) {
 
 // TestUnknownVersionOfApiVersionsIsAnswered: the one request that is answered at any version, so that newer clients can go on.
 func TestUnknownVersionOfApiVersionsIsAnswered(t *testing.T) {
+	t.Parallel()
 	p := startBroker(t, t.TempDir())
 	c := dialRaw(t, p.addr)
 	req := kmsg.NewPtrApiVersionsRequest()
@@ -260,6 +262,7 @@ func TestUnknownVersionOfApiVersionsIsAnswered(t *testing.T) {
 
 // TestClaimedLengthsTakeNoMemory: hundreds of connections each promise 100 MB and send some bytes of it.
 func TestClaimedLengthsTakeNoMemory(t *testing.T) {
+	t.Parallel()
 	p := startBroker(t, t.TempDir())
 	g := newGuard(t, p)
 	connections := 300
@@ -279,6 +282,7 @@ func TestClaimedLengthsTakeNoMemory(t *testing.T) {
 
 // TestImpossibleTopicsGetKafkasCodes creates topics that can't be, and grows one beyond all bounds.
 func TestImpossibleTopicsGetKafkasCodes(t *testing.T) {
+	t.Parallel()
 	addr, check := os.Getenv("RAFTSMAN_TEST_BOOTSTRAP"), func(...string) {}
 	if addr == "" {
 		p := startBroker(t, t.TempDir())

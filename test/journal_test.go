@@ -33,6 +33,7 @@ func produceUntilJournal(t *testing.T, c *rawConn, dir, topic string) (records i
 // TestNothingIsAcknowledgedBeforeTheJournalIsFlushed: once a directory has a journal, its flush is the only one that a small record
 // waits for. It is held up; those of the segments are not.
 func TestNothingIsAcknowledgedBeforeTheJournalIsFlushed(t *testing.T) {
+	t.Parallel()
 	dir, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace.txt")
 	p := straceBroker(t, dir, freePort(t), "-y", "-o", trace, "-P", filepath.Join(dir, "raftsman.journal"), "-e", "trace=fdatasync",
 		"-e", fmt.Sprintf("inject=fdatasync:delay_enter=%d", flushDelay.Microseconds()))
@@ -76,6 +77,7 @@ func TestNothingIsAcknowledgedBeforeTheJournalIsFlushed(t *testing.T) {
 // TestFailedFlushOfTheJournal: what a flush of the journal that failed was to make durable is neither acknowledged nor delivered, and
 // the directory goes offline; what was acknowledged before is there afterwards.
 func TestFailedFlushOfTheJournal(t *testing.T) {
+	t.Parallel()
 	for name, acks := range map[string]int16{"acks=all": -1, "acks=1": 1} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -36,6 +36,7 @@ func (p *process) checkAlive() {
 
 // TestOneBrokerPerDirectory starts each broker, Raftsman and Apache Kafka, on a directory that the other or its like has.
 func TestOneBrokerPerDirectory(t *testing.T) {
+	t.Parallel()
 	d := newSwapDir(t)
 	other := newSwapDir(t)
 	other.data = d.data

@@ -57,6 +57,7 @@ func httpGet(t testing.TB, address, path string) (int, string) {
 // TestScrapeShowsCompactionAndDamage: an operator sees from outside that a topic is compacted, and that another one is damaged and
 // not compacted any more: by Prometheus, and with `raftsman topic describe` where and what to do.
 func TestScrapeShowsCompactionAndDamage(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	port := freePort(t)
 	address := fmt.Sprint("127.0.0.1:", port+1)
@@ -151,6 +152,7 @@ func TestScrapeShowsCompactionAndDamage(t *testing.T) {
 // TestTrafficCountsAsKafkas puts the same load on Raftsman and on Apache Kafka and compares what both have counted of the topic: here
 // /metrics, there JMX, under the names that the JMX exporter makes of it.
 func TestTrafficCountsAsKafkas(t *testing.T) {
+	t.Parallel()
 	d := newSwapDir(t)
 	jmx := freePort(t)
 	d.args = []string{"--override", "raftsman.http.listener=" + fmt.Sprint("127.0.0.1:", d.port+1)}

@@ -43,6 +43,7 @@ type mixedLoad struct {
 // through stops and kills. Every record comes once and in order, and in each life goroutines, files and memory stay what they were
 // once it was warm. With RAFTSMAN_SOAK=1 it takes ten minutes.
 func TestMixedLoadStaysFlat(t *testing.T) {
+	t.Parallel()
 	life := 9 * time.Second
 	if soak() {
 		life = 150 * time.Second

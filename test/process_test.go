@@ -24,6 +24,14 @@ import (
 	"github.com/raftsman/raftsman/internal/raw"
 )
 
+// TestMain has every Apache Kafka, and each of its tools, start as soon as they can: see kafka/kafka.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("QUICK_JVM", "1"); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
+
 // binary is the raftsman under test.
 func binary(t testing.TB) string {
 	t.Helper()

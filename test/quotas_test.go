@@ -46,6 +46,7 @@ var sentPerSecond = regexp.MustCompile(`(?m)^\d+ records sent, ([\d.]+) records/
 // TestQuotasOfKafkasTool sets client quotas with Kafka's kafka-configs. They hold for Kafka's producer, outlast kill -9, and go with
 // the directory to Apache Kafka and back.
 func TestQuotasOfKafkasTool(t *testing.T) {
+	t.Parallel()
 	d := newSwapDir(t, "--override", "quota.window.num=2") // the bursts are short
 	p := d.raftsman(t)
 	alter := func(args ...string) {

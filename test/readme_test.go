@@ -36,9 +36,10 @@ func readmeBlocks(t *testing.T) []block {
 // TestReadme does what the README says, block by block, in a fresh copy of the project: the commands in one shell, `make run` in
 // another, the programs written to the files that they name.
 func TestReadme(t *testing.T) {
+	t.Parallel()
 	project := filepath.Join(t.TempDir(), "raftsman")
 	run(t, time.Minute, nil, "git", "clone", "-q", "..", project)
-	t.Setenv("XDG_CONFIG_HOME", t.TempDir()) // where the tools keep contexts
+	configs := "XDG_CONFIG_HOME=" + t.TempDir() // where the tools keep contexts
 	for _, b := range readmeBlocks(t) {
 		switch command := strings.TrimSpace(b.text); {
 		case b.kind == "sh" && command == "make run":
@@ -60,11 +61,11 @@ func TestReadme(t *testing.T) {
 			}
 		case b.kind == "sh":
 			script := exec.Command("bash", "-euo", "pipefail", "-c", b.text)
-			runIn(t, project, script)
+			runIn(t, project, configs, script)
 		case b.kind == "go":
 			module := filepath.Join(t.TempDir(), "shop")
 			write(t, filepath.Join(module, b.file), b.text)
-			runIn(t, module, exec.Command("bash", "-euo", "pipefail", "-c",
+			runIn(t, module, configs, exec.Command("bash", "-euo", "pipefail", "-c",
 				"go mod init shop && go mod edit -replace github.com/raftsman/raftsman="+project+" && go mod tidy && go test ./..."))
 		case b.file != "":
 			write(t, filepath.Join(project, b.file), b.text)
@@ -74,9 +75,9 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-func runIn(t *testing.T, dir string, command *exec.Cmd) {
+func runIn(t *testing.T, dir, configs string, command *exec.Cmd) {
 	t.Helper()
-	command.Dir = dir
+	command.Dir, command.Env = dir, append(os.Environ(), configs)
 	timer := time.AfterFunc(5*time.Minute, func() { _ = command.Process.Kill() })
 	defer timer.Stop()
 	if out, err := command.CombinedOutput(); err != nil {

@@ -116,6 +116,7 @@ func crashable(t testing.TB) (addr string, crash func()) {
 // TestThreeMembersOnTwoPartitions: one member is idle; the broker is killed and started again, and the members go on; a member that
 // is killed is replaced by the idle one; nothing is lost, and the records of a key stay in order.
 func TestThreeMembersOnTwoPartitions(t *testing.T) {
+	t.Parallel()
 	for _, lib := range libraries(t) {
 		t.Run(lib.name, func(t *testing.T) {
 			t.Parallel()

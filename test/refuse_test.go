@@ -14,6 +14,7 @@ import (
 
 // TestStartsThatAreRefused: a start that can't be says what to do in one line, ends with a code other than 0, and touches nothing.
 func TestStartsThatAreRefused(t *testing.T) {
+	t.Parallel()
 	occupied, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ const harmedFrom = 11
 // is what counts, whatever Raftsman's journals still have. A partition that Raftsman has found damaged is opened by Kafka like any
 // other, and what Kafka makes of it is served again.
 func TestKafkaAndRaftsmanTakeTurnsOnTwoLogDirectories(t *testing.T) {
+	t.Parallel()
 	r := newRoundTrip(t)
 	r.k.start(t)
 	r.fill()

@@ -215,6 +215,7 @@ func TestStopDoesNotWaitForAPeerThatReadsNothing(t *testing.T) {
 
 // TestStopWhileStarting sends SIGTERM to a broker that takes seconds to start, as its disk is slow.
 func TestStopWhileStarting(t *testing.T) {
+	t.Parallel()
 	for _, state := range []string{"a new directory", "after a crash"} {
 		t.Run(state, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
@@ -248,6 +249,7 @@ func TestStopWhileStarting(t *testing.T) {
 
 // TestStopGivesUpOnADiskThatDoesNotAnswer: with a flush that hangs, SIGTERM still ends the broker, and says that it was not in order.
 func TestStopGivesUpOnADiskThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startBroker(t, dir)
 	createTopic(t, p.addr, "hangs", 1)
@@ -298,6 +300,7 @@ func (p *process) awaitStopping() {
 
 // TestSecondSignalStopsAtOnce gives a broker that waits for a peer a second signal.
 func TestSecondSignalStopsAtOnce(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(signal.String(), func(t *testing.T) {
 			p := startBroker(t, t.TempDir())
@@ -358,6 +361,7 @@ func TestRepeatedSignalStopsInOrder(t *testing.T) {
 
 // TestStopInOrderWithoutAReaderOfTheLog: Ctrl+C ends `raftsman serve 2>&1 | tee log` as a whole, tee first.
 func TestStopInOrderWithoutAReaderOfTheLog(t *testing.T) {
+	t.Parallel()
 	dir, port := t.TempDir(), freePort(t)
 	addr := fmt.Sprintf("127.0.0.1:%d", port)
 	read, write, err := os.Pipe()

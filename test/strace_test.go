@@ -22,6 +22,7 @@ const flushDelay = 100 * time.Millisecond
 // TestNothingIsAcknowledgedBeforeItsFlush runs the shipped binary with every flush of its disk held up by 100 ms: whatever is
 // acknowledged or delivered sooner was not on the disk.
 func TestNothingIsAcknowledgedBeforeItsFlush(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	trace := filepath.Join(t.TempDir(), "trace.txt")
 	p := straceBroker(t, dir, freePort(t), "-y", "-o", trace, "-e", "trace=fdatasync,fsync,syncfs",
@@ -154,6 +155,7 @@ func checkWide(t testing.TB, c *rawConn, acks int16, good func(partition int32, 
 
 // TestFailedFlushOfTheFileSystem: the flush of many files at once, and that of what recovery found.
 func TestFailedFlushOfTheFileSystem(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	p := startBroker(t, dir)
 	createTopic(t, p.addr, "wide", widePartitions)
@@ -252,6 +254,7 @@ func (p *process) offlineLines() (found []string) {
 // TestFailedFlushOfTheOnlyDirectory: a flush that fails is never an acknowledgement or a delivery, and as there is no other
 // directory, the broker ends.
 func TestFailedFlushOfTheOnlyDirectory(t *testing.T) {
+	t.Parallel()
 	for name, acks := range map[string]int16{"acks=all": -1, "acks=1": 1} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -287,6 +290,7 @@ func TestFailedFlushOfTheOnlyDirectory(t *testing.T) {
 
 // TestFailedFlushOfOneOfTwoDirectories: the directory goes offline, its partitions answer KAFKA_STORAGE_ERROR, the other serves.
 func TestFailedFlushOfOneOfTwoDirectories(t *testing.T) {
+	t.Parallel()
 	const partitions = 6
 	root := t.TempDir()
 	sound, bad := filepath.Join(root, "a"), filepath.Join(root, "b")
@@ -356,6 +360,7 @@ func TestFailedFlushOfOneOfTwoDirectories(t *testing.T) {
 
 // TestFailedFlushOfTheMetadataLog: a change of metadata whose flush fails is not acknowledged, and the broker ends.
 func TestFailedFlushOfTheMetadataLog(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	// Calls are counted per thread: from the 20th flush of some thread on, which the start does not reach.
 	p := straceBroker(t, dir, freePort(t), "-P", filepath.Join(dir, "__cluster_metadata-0", "00000000000000000000.log"),

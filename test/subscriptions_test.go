@@ -53,6 +53,7 @@ func valuesRead(t testing.TB, members []*member, n int) map[string]int {
 // TestSubscribedPattern: members of the consumer protocol subscribe to a regular expression, which the broker resolves: they share
 // what it matches, a topic that comes later with it, read nothing else, and nothing twice; who leaves hands over at once.
 func TestSubscribedPattern(t *testing.T) {
+	t.Parallel()
 	broker := startBroker(t, t.TempDir(), quickConsumers...)
 	for _, lib := range consumerProtocol(t) {
 		t.Run(lib.name, func(t *testing.T) {
@@ -90,6 +91,7 @@ func TestSubscribedPattern(t *testing.T) {
 // TestStaticMembers: a member with an instance id that ends and comes again, or in the classic protocol is killed, has the partitions
 // that it had, and the other member is not disturbed. A second member of that name is refused in the consumer protocol, and takes over in the classic one.
 func TestStaticMembers(t *testing.T) {
+	t.Parallel()
 	broker := startBroker(t, t.TempDir(), "--override", "group.consumer.heartbeat.interval.ms=500", "--override",
 		"group.consumer.min.heartbeat.interval.ms=500")
 	for _, lib := range libraries(t) {

@@ -29,6 +29,7 @@ var keptKinds = []string{"USER_SCRAM_CREDENTIAL_RECORD", "ACCESS_CONTROL_ENTRY_R
 // TestRaftsmanLeavesADirectoryAtItsLevel starts Raftsman where Apache Kafka 4.4 was at metadata.version 3.9, with users, access rules
 // and quotas. They outlive Raftsman's own metadata snapshots; the level stays, and nothing newer is written.
 func TestRaftsmanLeavesADirectoryAtItsLevel(t *testing.T) {
+	t.Parallel()
 	k := kafkaHome{root: t.TempDir(), port: freePort(t), release: "3.9", settings: []string{
 		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS",
 		"metadata.log.max.record.bytes.between.snapshots=3000", "metadata.log.max.snapshot.interval.ms=0",

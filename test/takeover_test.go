@@ -61,6 +61,7 @@ func (k kafkaHome) tool(t testing.TB, name string, args ...string) string {
 // TestRaftsmanTakesOverADirectoryOfKafkas starts Raftsman where Apache Kafka 4.4 was, with transactions, groups of all three
 // kinds, quotas, and settings; and Kafka again where Raftsman was, which must have lost nothing of it, known to Raftsman or not.
 func TestRaftsmanTakesOverADirectoryOfKafkas(t *testing.T) {
+	t.Parallel()
 	k := kafkaHome{root: t.TempDir(), port: freePort(t), settings: []string{"metadata.log.max.record.bytes.between.snapshots=2000"}}
 	k.start(t)
 	k.fill(t)

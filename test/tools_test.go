@@ -174,6 +174,7 @@ func kafkaTool(t testing.TB, stdin, tool string, args ...string) string {
 // TestKafkaToolsThatLogInFailAtOnce gives one of Kafka's own tools a user and a password for a listener that asks for none: it must
 // say so, and not try for ever.
 func TestKafkaToolsThatLogInFailAtOnce(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "sasl.properties")
 	if err := os.WriteFile(file, []byte(`security.protocol=SASL_PLAINTEXT
 sasl.mechanism=PLAIN

@@ -30,6 +30,7 @@ const (
 // stops and kills on both sides, and when the indexes are gone. What each leaves open, or decided and not told to all partitions, the other
 // brings to its end.
 func TestTransactionsMoveBetweenKafkaAndRaftsman(t *testing.T) {
+	t.Parallel()
 	k := kafkaHome{root: t.TempDir(), port: freePort(t)}
 	data := filepath.Join(k.root, "data")
 	k.start(t)

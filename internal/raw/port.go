@@ -9,13 +9,13 @@ import (
 )
 
 // FreePort returns a port of the loopback that nothing listened on a moment ago, nor on the one above it, and that no other caller
-// was given. It lies below those that systems give to outgoing connections: a client that tries again and again to reach a broker
-// that is down would get the broker's own port one day, and talk to itself.
+// was given, in this process or in another that runs. It lies below those that systems give to outgoing connections: a client that
+// tries again and again to reach a broker that is down would get the broker's own port one day, and talk to itself.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
 		port := 10_000 + 2*rand.IntN(10_000)
-		if _, given := givenPorts.LoadOrStore(port, true); !given && listens(port) && listens(port+1) {
+		if reserve(port) && listens(port) && listens(port+1) {
 			return port
 		}
 	}
@@ -23,8 +23,18 @@ func FreePort(t testing.TB) int {
 	return 0
 }
 
-// givenPorts are those that FreePort has returned, or found taken.
-var givenPorts sync.Map
+// reserve takes the UDP port of that number, which nothing here uses, for as long as the process runs: that is how another process
+// sees that the port was given, also while the broker on it is down.
+func reserve(port int) bool {
+	socket, err := net.ListenPacket("udp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err == nil {
+		reserved.Store(port, socket)
+	}
+	return err == nil
+}
+
+// reserved are the sockets of reserve: one that nobody knows any more is closed.
+var reserved sync.Map
 
 // listens tells whether one can listen on the port.
 func listens(port int) bool {

@@ -31,7 +31,7 @@ import (
 
 var (
 	recordNow = flag.Bool("record", false, "start an Apache Kafka 4.4, record its answers and write the page")
-	kafkaNow  = flag.Bool("kafka", false, "start an Apache Kafka 4.4 and compare with what it answers now, not with what is recorded")
+	kafkaNow  = flag.Bool("kafka", os.Getenv("RAFTSMAN_PARITY_KAFKA") == "1", "start an Apache Kafka 4.4 and compare with what it answers now, not with what is recorded")
 )
 
 // properties are the settings of both brokers, beside addresses and directories.
@@ -219,7 +219,7 @@ func startKafka(t *testing.T) (address string) {
 	run := func(args ...string) {
 		t.Helper()
 		command := exec.Command("../kafka/kafka", args...)
-		command.Env = append(os.Environ(), "KAFKA_PLUGINS="+plugins)
+		command.Env = append(os.Environ(), "KAFKA_PLUGINS="+plugins, "QUICK_JVM=1")
 		if out, err := command.CombinedOutput(); err != nil {
 			log, _ := os.ReadFile(filepath.Join(dir, "server.log"))
 			t.Fatalf("kafka %s: %v\n%s\nserver.log ends: %s", strings.Join(args, " "), err, out, log[max(0, len(log)-3000):])
