@@ -31,9 +31,9 @@ type crashWorld struct {
 	adm       *kadm.Client
 	producers []*kgo.Client
 	story     *story
-	member    *committer
+	members   []*committer
 	before    census
-	committed [crashPartitions]int64
+	committed map[string][crashPartitions]int64 // by group
 	stray     strayWork
 }
 
@@ -45,7 +45,7 @@ type strayWork struct {
 }
 
 // TestEveryAcknowledgedRecordOutlivesKill9 kills the broker again and again, also while it starts, under idempotent acks=all
-// producers, a reader, a member of a group and an administrator. Then Apache Kafka takes its place, is killed and stopped
+// producers, a reader, a member of a group of either protocol and an administrator. Then Apache Kafka takes its place, is killed and stopped
 // itself, and Raftsman takes over again, while the same clients go on.
 func TestEveryAcknowledgedRecordOutlivesKill9(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestEveryAcknowledgedRecordOutlivesKill9(t *testing.T) {
 		rounds = 300
 	}
 	seed := testSeed(t)
-	w := &crashWorld{t: t, swap: newSwapDir(t, "--override", "metadata.log.max.record.bytes.between.snapshots=20000"), random: rand.New(rand.NewPCG(seed, 0)), story: newStory(), member: &committer{}}
+	w := &crashWorld{t: t, swap: newSwapDir(t, "--override", "metadata.log.max.record.bytes.between.snapshots=20000"), random: rand.New(rand.NewPCG(seed, 0)), story: newStory()}
 	w.broker = w.swap.raftsman(t)
 	w.adm = kadm.NewClient(crashClient(t, w.swap.addr(), kgo.RetryTimeout(atLast)))
 	w.createTopic()
@@ -76,9 +76,10 @@ func TestEveryAcknowledgedRecordOutlivesKill9(t *testing.T) {
 	reader := crashClient(t, w.swap.addr(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{crashTopic: fromStart}),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchMaxWait(100*time.Millisecond))
 	clients.Go(func() { w.story.readAll(ctx, reader) })
-	member := crashClient(t, w.swap.addr(), kgo.ConsumerGroup(crashGroup), kgo.ConsumeTopics(crashTopic), kgo.DisableAutoCommit(),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond), kgo.HeartbeatInterval(500*time.Millisecond))
-	clients.Go(func() { w.member.run(ctx, w.story, member) })
+	w.members = newCommitters(t, w.swap.addr())
+	for _, m := range w.members {
+		clients.Go(func() { m.run(ctx, w.story) })
+	}
 
 	began := time.Now()
 	for w.round = range rounds {
@@ -94,6 +95,16 @@ func TestEveryAcknowledgedRecordOutlivesKill9(t *testing.T) {
 		w.compare(fmt.Sprintf("kill %d", round), 0)
 	}
 	acked, seen, _ := w.story.counts()
+	for protocol, group := range crashGroups {
+		if kind, state := groupNow(t, w.swap.addr(), group); kind != protocol {
+			t.Errorf("%s is a group of protocol %q, %s, want %q", group, kind, state, protocol)
+		}
+	}
+	for _, m := range w.members {
+		if m.acknowledged() == [crashPartitions]int64{} {
+			t.Errorf("the member of %s has committed nothing", m.group)
+		}
+	}
 	t.Logf("%d rounds in %v, %d records acknowledged, %d read", rounds, time.Since(began).Round(time.Second), acked, seen)
 
 	w.takeTurns()
@@ -146,13 +157,22 @@ func (w *crashWorld) turn(name string, end func(), start func(testing.TB) *proce
 	w.round++
 	w.change(w.round)
 	w.takeBefore(w.patience)
-	w.committed, w.stray = w.member.acknowledged(), strayWork{}
+	w.committed, w.stray = w.acknowledged(), strayWork{}
 	end()
 	ended := time.Now()
 	w.broker, w.patience = start(w.t), patience
 	started := time.Now()
 	w.compare(name, patience)
 	w.t.Logf("%s: ended after %v, started in %v, compared in %v", name, ended.Sub(began), started.Sub(ended), time.Since(started))
+}
+
+// acknowledged is what the members have committed.
+func (w *crashWorld) acknowledged() map[string][crashPartitions]int64 {
+	all := map[string][crashPartitions]int64{}
+	for _, m := range w.members {
+		all[m.group] = m.acknowledged()
+	}
+	return all
 }
 
 func (w *crashWorld) createTopic() {
@@ -219,7 +239,7 @@ func (w *crashWorld) takeBefore(patience time.Duration) {
 
 // killAmidChanges ends the broker while a topic is created and offsets are committed.
 func (w *crashWorld) killAmidChanges(round int) {
-	w.committed = w.member.acknowledged()
+	w.committed = w.acknowledged()
 	w.stray = strayWork{topic: fmt.Sprint(inFlight, "-", round)}
 	cl := crashClient(w.t, w.swap.addr(), kgo.RequestRetries(0), kgo.RetryTimeout(5*time.Second))
 	adm := kadm.NewClient(cl)
@@ -286,7 +306,9 @@ func (w *crashWorld) compare(when string, patience time.Duration) {
 	})
 	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
-	w.member.check(t, w.committed, must(w.adm.FetchOffsets(ctx, crashGroup))(t))
+	for _, m := range w.members {
+		m.check(t, w.committed[m.group], must(w.adm.FetchOffsets(ctx, m.group))(t))
+	}
 	if w.stray.topic != "" {
 		w.compareStray(ctx)
 	}

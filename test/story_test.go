@@ -168,17 +168,37 @@ func (s *story) readAll(ctx context.Context, cl *kgo.Client) {
 
 // committer is a member of a group, one that reads in a group and commits all that it was given.
 type committer struct {
+	group string
+	cl    *kgo.Client
+
 	mu        sync.Mutex // guards the rest
 	delivered [crashPartitions]int64
 	tried     [crashPartitions]int64
 	committed [crashPartitions]int64
 }
 
-const crashGroup = "crash-members"
+// crashGroups are the groups of the committers by their protocols: the classic one, and that of KIP-848.
+var crashGroups = map[string]string{"classic": "crash-members", "consumer": "crash-consumers"}
 
-func (c *committer) run(ctx context.Context, s *story, cl *kgo.Client) {
+// newCommitters returns a member of each group.
+func newCommitters(t testing.TB, addr string) (all []*committer) {
+	t.Helper()
+	for protocol, group := range crashGroups {
+		options := []kgo.Opt{
+			kgo.ConsumerGroup(group), kgo.ConsumeTopics(crashTopic), kgo.DisableAutoCommit(), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+			kgo.FetchMaxWait(100 * time.Millisecond), kgo.HeartbeatInterval(500 * time.Millisecond),
+		}
+		if protocol == "consumer" {
+			options = append(options, kgo.ServerSideBalancer())
+		}
+		all = append(all, &committer{group: group, cl: crashClient(t, addr, options...)})
+	}
+	return all
+}
+
+func (c *committer) run(ctx context.Context, s *story) {
 	for ctx.Err() == nil {
-		fetches := cl.PollFetches(ctx)
+		fetches := c.cl.PollFetches(ctx)
 		if ctx.Err() != nil {
 			return
 		}
@@ -186,13 +206,13 @@ func (c *committer) run(ctx context.Context, s *story, cl *kgo.Client) {
 		c.mu.Lock()
 		for _, r := range records {
 			if r.Offset > c.delivered[r.Partition] {
-				s.fault("group member: partition %d: offset %d, and had got all below %d", r.Partition, r.Offset, c.delivered[r.Partition])
+				s.fault("member of %s: partition %d: offset %d, and had got all below %d", c.group, r.Partition, r.Offset, c.delivered[r.Partition])
 			}
 			c.delivered[r.Partition] = max(c.delivered[r.Partition], r.Offset+1)
 			c.tried[r.Partition] = max(c.tried[r.Partition], r.Offset+1)
 		}
 		c.mu.Unlock()
-		if len(records) == 0 || cl.CommitRecords(ctx, records...) != nil {
+		if len(records) == 0 || c.cl.CommitRecords(ctx, records...) != nil {
 			continue // moved away by a rebalance or a restart: what was not committed comes again
 		}
 		c.mu.Lock()
@@ -214,7 +234,7 @@ func (c *committer) check(t testing.TB, acknowledged [crashPartitions]int64, off
 			got = max(o.At, 0)
 		}
 		if got < acknowledged[p] || got > c.tried[p] {
-			t.Errorf("group %s, partition %d: committed offset %d, acknowledged was %d, sent %d", crashGroup, p, got, acknowledged[p], c.tried[p])
+			t.Errorf("group %s, partition %d: committed offset %d, acknowledged was %d, sent %d", c.group, p, got, acknowledged[p], c.tried[p])
 		}
 	}
 }
@@ -238,7 +258,7 @@ func (c census) String() string {
 	return string(text)
 }
 
-// takeCensus leaves out what `inFlight` names, and the group whose members go on.
+// takeCensus leaves out what `inFlight` names, and the groups whose members go on.
 func takeCensus(t testing.TB, adm *kadm.Client) census {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), atLast)
@@ -269,7 +289,7 @@ func takeCensus(t testing.TB, adm *kadm.Client) census {
 		c.Configs[r.Name] = own
 	}
 	for _, group := range must(adm.ListGroups(ctx))(t).Groups() {
-		if group == crashGroup || group == inFlight {
+		if group == crashGroups["classic"] || group == crashGroups["consumer"] || group == inFlight {
 			continue
 		}
 		commits := map[string]string{}

@@ -249,3 +249,59 @@ func TestRedirectIsNotFollowed(t *testing.T) {
 		t.Errorf("asked %s, and %d more", got, len(asked))
 	}
 }
+
+// A collector that hangs, wherever in its answer, holds up neither who offers metrics nor the end.
+func TestACollectorThatHangs(t *testing.T) {
+	release := make(chan struct{})
+	reached := make(chan struct{}, 100)
+	hang := func() {
+		reached <- struct{}{}
+		<-release
+	}
+	for stage, handle := range map[string]http.HandlerFunc{
+		"before its answer": func(http.ResponseWriter, *http.Request) { hang() },
+		"in the middle of it": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "not all")
+			w.(http.Flusher).Flush()
+			hang()
+		},
+	} {
+		s := httptest.NewServer(handle)
+		f := prepare(Options{Endpoint: s.URL, QueueBytes: 1000, Log: slog.New(slog.DiscardHandler)})
+		f.client.Timeout = time.Hour // it is not this that ends it
+		f.begin()
+		f.Offer(make([]byte, 100))
+		<-reached
+		for range 100 {
+			f.Offer(make([]byte, 100))
+		}
+		if m := f.Metrics(); m.Dropped.Value() != 91 || m.Sent.Value() != 0 {
+			t.Errorf("%s: %d pushes were dropped, %d sent; want 91, for which there is no room, and none", stage, m.Dropped.Value(), m.Sent.Value())
+		}
+		f.Close()
+		s.CloseClientConnections()
+		defer s.Close()
+	}
+	close(release)
+}
+
+// One that hangs is given up after a while, and tried again.
+func TestACollectorThatHangsIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &collector{t: t, answers: []int{200}, hold: make(chan struct{})}
+		f, log := c.start(1000)
+		f.Offer([]byte("one "))
+		time.Sleep(answerWait + pauseMin/2)
+		if m := f.Metrics(); m.Failed.Value() != 1 {
+			t.Errorf("%d requests have failed, want one", m.Failed.Value())
+		}
+		close(c.hold)
+		time.Sleep(pauseMin)
+		synctest.Wait()
+		f.Close()
+		if m := f.Metrics(); m.Sent.Value() != 1 || m.Dropped.Value() != 0 || strings.Count(log.String(), "do not reach their collector") != 1 {
+			t.Errorf("%d sent, %d dropped, log:\n%s", m.Sent.Value(), m.Dropped.Value(), log.String())
+		}
+	})
+}

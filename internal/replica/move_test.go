@@ -291,3 +291,73 @@ func TestAMoveThatIsDoneWhenTheNodeStops(t *testing.T) {
 		t.Errorf("read %v, want one record", got)
 	}
 }
+
+// TestAMoveIntoAFullDirectory waits for room, is given up when it is asked to, by a move back or by the topic's deletion, and goes on
+// after a restart; where the disk itself has no room it ends. Nothing is left of it, and the partition serves all the while.
+func TestAMoveIntoAFullDirectory(t *testing.T) {
+	w := newWorld(t, "dirs=2")
+	id := w.topic("t", 1)
+	tp := kafka.TopicPartition{Topic: "t"}
+	begin := func(to string, full shortage) {
+		t.Helper()
+		for _, d := range w.m.dirs {
+			if d.disk.Path() == to {
+				d.space.level.Store(int32(full))
+			}
+		}
+		if err := w.m.MoveReplica(tp, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waits := func(when string, from string) {
+		t.Helper()
+		w.waitFor(when+": a future replica", func() bool { return len(w.folders("t")) == 2 })
+		w.mustProduce("t", 0, plain(when))
+		if here, _ := w.place(tp); here != from {
+			t.Errorf("%s: the partition is in %s, want %s", when, here, from)
+		}
+	}
+	only := func(when, want string) {
+		t.Helper()
+		w.waitFor(when+": an end of the move", func() bool { return len(w.m.moves.list()) == 0 })
+		if found := w.folders("t"); len(found) != 1 || found[0] != want {
+			t.Errorf("%s: folders %v, want %s", when, found, want)
+		}
+		w.mustProduce("t", 0, plain(when))
+	}
+	w.mustProduce("t", 0, plain("first"))
+	for range 3 {
+		begin("/data1", low)
+		waits("on the way", "/data0")
+		begin("/data0", roomy)
+		only("turned back", "/data0/t-0")
+	}
+	begin("/data1", lowest)
+	waits("before the restart", "/data0")
+	w.restart() // and there is room
+	w.awaitPlace(tp, "/data1")
+	only("after the restart", "/data1/t-0")
+
+	w.fs.setWrite(func(name string) error {
+		if strings.HasPrefix(name, "/data0/") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	begin("/data0", roomy)
+	only("without a byte", "/data1/t-0")
+	w.fs.setWrite(nil)
+	if said := w.log.String(); !strings.Contains(said, "a partition stays in its log directory") {
+		t.Errorf("the log does not say that the move has ended:\n%s", said)
+	}
+	begin("/data0", low)
+	waits("before it is deleted", "/data1")
+	w.deleteTopic(id)
+	w.waitFor("an end of the move", func() bool { return len(w.m.moves.list()) == 0 })
+	if found := w.folders("t"); len(found) > 0 {
+		t.Errorf("folders %v of a deleted topic", found)
+	}
+	if fallen := w.fallen(); len(fallen) > 0 {
+		t.Errorf("%v went offline", fallen)
+	}
+}
