@@ -667,7 +667,7 @@ func TestTransactionsOverTheirTimeAreAborted(t *testing.T) {
 			if got := p.state(); got != txn.CompleteAbort {
 				t.Errorf("%s late: %v", p.id, got)
 			}
-			if code := p.end(true); code != kafka.ProducerFenced {
+			if code := p.end(true); code != kafka.InvalidTxnState { // as Kafka: it could be an end that is asked for again
 				t.Errorf("%s ends it: %v", p.id, code)
 			}
 		}
