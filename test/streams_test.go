@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ type words struct {
 	t       *testing.T
 	addr    string
 	state   string
+	once    bool // the application is exactly-once
 	written int
 	counts  map[string]int64  // by word
 	minutes map[string]string // the numbers of lines by writer and minute
@@ -37,8 +40,12 @@ var (
 // start starts the application, on the state that an earlier one has left.
 func (w *words) start() *process {
 	w.t.Helper()
+	guarantee := "at_least_once"
+	if w.once {
+		guarantee = "exactly_once_v2"
+	}
 	return startProcess(w.t, w.addr, exec.Command("kafka/kafka", "jvm", "-Xmx512m -XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-		"clients/streams/Words.java", w.addr, w.state))
+		"clients/streams/Words.java", w.addr, w.state, guarantee))
 }
 
 // write writes lines, a hundred to the minute, and counts.
@@ -67,8 +74,8 @@ func (w *words) write(lines int) {
 	}
 }
 
-// check waits until the application has written what was counted by hand. Words may be counted twice after something was killed:
-// the application is at-least-once.
+// check waits until the application has written what was counted by hand. After something was killed an application that is
+// at-least-once may have counted twice.
 func (w *words) check(app *process, killed bool) {
 	w.t.Helper()
 	eventually(w.t, atLast, fmt.Sprintf("the results of %d lines", w.written), func() error {
@@ -77,7 +84,13 @@ func (w *words) check(app *process, killed bool) {
 			w.t.Fatalf("the application ended: %v", app.err)
 		default:
 		}
+		killed := killed && !w.once
 		minutes, err := w.last("minutes")
+		if killed {
+			for window, numbers := range minutes {
+				minutes[window] = eachOnce(numbers)
+			}
+		}
 		if err == nil && !maps.Equal(minutes, w.minutes) {
 			err = fmt.Errorf("minutes are %.500v, want %.500v", minutes, w.minutes)
 		}
@@ -91,18 +104,25 @@ func (w *words) check(app *process, killed bool) {
 				err = errors.Join(err, fmt.Errorf("%q was counted %d times, want %d", word, got, want))
 			}
 		}
-		return errors.Join(err, more, w.checkJoined())
+		return errors.Join(err, more, w.checkJoined(killed))
 	})
 }
 
-func (w *words) checkJoined() error {
+func (w *words) checkJoined(killed bool) error {
 	joined, err := w.values("joined")
 	for n, want := range w.joined {
-		if joined[want] == 0 {
-			return errors.Join(err, fmt.Errorf("line %s is not joined: %q", n, want))
+		if joined[want] == 0 || joined[want] > 1 && !killed {
+			return errors.Join(err, fmt.Errorf("line %s is joined %d times: %q", n, joined[want], want))
 		}
 	}
 	return err
+}
+
+// eachOnce is a list of numbers, sorted, without those that come again.
+func eachOnce(numbers string) string {
+	all := strings.Split(numbers, ",")
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
+	return strings.Join(slices.Compact(all), ",")
 }
 
 // last is the latest value of each key of a topic, values are the values with their counts.
@@ -116,16 +136,17 @@ func (w *words) values(topic string) (map[string]int, error) {
 	return values, w.each(topic, func(r *kgo.Record) { values[string(r.Value)]++ })
 }
 
-// each reads a topic to its end.
+// each reads a topic to its end, without what was aborted.
 func (w *words) each(topic string, do func(*kgo.Record)) error {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
 	defer cancel()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.addr), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(w.addr), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	ends, err := kadm.NewClient(cl).ListEndOffsets(ctx, topic)
+	ends, err := kadm.NewClient(cl).ListCommittedOffsets(ctx, topic)
 	missing := map[int32]int64{}
 	ends.Each(func(o kadm.ListedOffset) {
 		if o.Offset > 0 {
@@ -136,7 +157,9 @@ func (w *words) each(topic string, do func(*kgo.Record)) error {
 		fetches := cl.PollFetches(ctx)
 		err = errors.Join(ctx.Err(), fetches.Err())
 		fetches.EachRecord(func(r *kgo.Record) {
-			do(r)
+			if !r.Attrs.IsControl() {
+				do(r)
+			}
 			if r.Offset+1 >= missing[r.Partition] {
 				delete(missing, r.Partition)
 			}
@@ -146,19 +169,30 @@ func (w *words) each(topic string, do func(*kgo.Record)) error {
 }
 
 // TestStreams runs a Kafka Streams application, which is killed and loses its disk, and whose broker is killed: its results are those
-// of a count by hand, its topics are as it asked, and what it has processed is purged.
+// of a count by hand, exactly where it asked for that, its topics are as it asked, and what it has processed is purged.
 func TestStreams(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	broker := startBroker(t, dir)
-	w := &words{t: t, addr: broker.addr, state: filepath.Join(t.TempDir(), "state"), counts: map[string]int64{}, minutes: map[string]string{}, joined: map[string]string{}}
-	adm := kadm.NewClient(crashClient(t, broker.addr))
+	for _, once := range []bool{false, true} {
+		t.Run(map[bool]string{false: "at least once", true: "exactly once"}[once], func(t *testing.T) {
+			t.Parallel()
+			testStreams(t, once)
+		})
+	}
+}
+
+func testStreams(t *testing.T, once bool) {
+	broker := newCopyBroker(t)
+	broker.start()
+	w := &words{
+		t: t, once: once, addr: broker.home.addr(), state: filepath.Join(t.TempDir(), "state"),
+		counts: map[string]int64{}, minutes: map[string]string{}, joined: map[string]string{},
+	}
+	adm := kadm.NewClient(crashClient(t, w.addr))
 	for _, topic := range []string{"lines", "writers", "counts", "minutes", "joined"} {
 		if _, err := adm.CreateTopic(t.Context(), 2, 1, nil, topic); err != nil {
 			t.Fatal(err)
 		}
 	}
-	cl := crashClient(t, broker.addr, kgo.DefaultProduceTopic("writers"))
+	cl := crashClient(t, w.addr, kgo.DefaultProduceTopic("writers"))
 	for name, text := range writers {
 		r := &kgo.Record{Key: []byte(name), Value: []byte(text), Timestamp: wordsBegan.Add(-time.Hour)}
 		if err := cl.ProduceSync(t.Context(), r).FirstErr(); err != nil {
@@ -172,7 +206,7 @@ func TestStreams(t *testing.T) {
 
 	w.write(100)
 	broker.kill()
-	broker = startBrokerAt(t, dir, portOf(t, broker.addr))
+	broker.start()
 	w.write(200)
 	w.check(app, true)
 
@@ -184,6 +218,18 @@ func TestStreams(t *testing.T) {
 	w.write(100)
 	app = w.start() // and takes its state from the changelog topics
 	w.check(app, true)
+	if once { // with the state that it leaves, and amid transactions
+		for range 2 {
+			w.write(100)
+			app.kill()
+			app = w.start()
+			w.write(100)
+			broker.kill()
+			broker.start()
+			w.write(100)
+		}
+		w.check(app, true)
+	}
 	app.terminate()
 }
 

@@ -131,10 +131,14 @@ func Check(h History) []Finding {
 		c.reader(reader)
 	}
 	c.agreement()
-	for _, copied := range h.Copies {
-		for _, reader := range h.Readers {
-			c.output(copied, reader)
+	for _, reader := range h.Readers {
+		seen := reader.seen()
+		places := sortedPlaces(seen)
+		for _, copied := range h.Copies {
+			c.output(copied, reader.Name, seen, places)
 		}
+	}
+	for _, copied := range h.Copies {
 		c.groupEnds(copied)
 	}
 	c.offsets()
@@ -196,10 +200,11 @@ func (c *check) agreement() {
 			}
 		}
 	}
+	places := sortedPlaces(firsts)
 	for _, r := range c.Readers {
 		seen := r.seen()
 		missing := 0
-		for _, at := range sortedPlaces(firsts) {
+		for _, at := range places {
 			if _, ok := seen[at]; !ok {
 				if missing++; missing == 1 {
 					c.find(Disagreement, "%s did not see %v, which %s saw: %q", r.Name, at, firsts[at].by, firsts[at].read.Value)
@@ -210,8 +215,7 @@ func (c *check) agreement() {
 }
 
 // output checks what a reader saw of a copy against the input.
-func (c *check) output(copied Copy, r Reader) {
-	seen := r.seen()
+func (c *check) output(copied Copy, reader string, seen map[Place]Read, places []Place) {
 	aborted := map[string]bool{}
 	for _, transaction := range copied.Aborted {
 		aborted[transaction] = true
@@ -220,18 +224,18 @@ func (c *check) output(copied Copy, r Reader) {
 	transactions := map[string]transaction{}
 	where := map[string]map[int][]Place{} // by key and number
 	last := map[string]int{}              // by key: the number before
-	for _, at := range sortedPlaces(seen) {
+	for _, at := range places {
 		if at.Topic != copied.Output {
 			continue
 		}
 		read := seen[at]
 		value, err := ParseCopied(read.Value)
 		if err != nil || value.N < 0 || value.N >= c.Input[read.Key] {
-			c.find(NeverSent, "%s saw at %v %q %q", r.Name, at, read.Key, read.Value)
+			c.find(NeverSent, "%s saw at %v %q %q", reader, at, read.Key, read.Value)
 			continue
 		}
 		if aborted[value.Transaction] {
-			c.find(AbortedRead, "%s saw at %v record %d of key %s of transaction %s", r.Name, at, value.N, read.Key, value.Transaction)
+			c.find(AbortedRead, "%s saw at %v record %d of key %s of transaction %s", reader, at, value.N, read.Key, value.Transaction)
 			continue
 		}
 		t := transactions[value.Transaction]
@@ -239,10 +243,10 @@ func (c *check) output(copied Copy, r Reader) {
 		if where[read.Key] == nil {
 			where[read.Key] = map[int][]Place{}
 		}
-		places := where[read.Key][value.N]
-		where[read.Key][value.N] = append(places, at)
-		if before, ok := last[read.Key]; ok && value.N < before && len(places) == 0 {
-			c.find(OutOfOrder, "%s saw at %v record %d of key %s after %d", r.Name, at, value.N, read.Key, before)
+		before := where[read.Key][value.N]
+		where[read.Key][value.N] = append(before, at)
+		if previous, ok := last[read.Key]; ok && value.N < previous && len(before) == 0 {
+			c.find(OutOfOrder, "%s saw at %v record %d of key %s after %d", reader, at, value.N, read.Key, previous)
 		}
 		last[read.Key] = value.N
 	}
@@ -250,20 +254,20 @@ func (c *check) output(copied Copy, r Reader) {
 		for n := range c.Input[key] {
 			switch places := where[key][n]; {
 			case len(places) == 0:
-				c.find(Lost, "%s did not see record %d of key %s in %s", r.Name, n, key, copied.Output)
+				c.find(Lost, "%s did not see record %d of key %s in %s", reader, n, key, copied.Output)
 			case len(places) > 1:
-				c.find(Duplicate, "%s saw record %d of key %s at %v", r.Name, n, key, places)
+				c.find(Duplicate, "%s saw record %d of key %s at %v", reader, n, key, places)
 			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(transactions)) {
 		if t := transactions[name]; t.seen != t.count {
-			c.find(TornTransaction, "%s saw %d of the %d records of transaction %s in %s", r.Name, t.seen, t.count, name, copied.Output)
+			c.find(TornTransaction, "%s saw %d of the %d records of transaction %s in %s", reader, t.seen, t.count, name, copied.Output)
 		}
 	}
 	for _, name := range copied.Committed {
 		if transactions[name].seen == 0 {
-			c.find(Lost, "%s saw nothing of transaction %s in %s, whose commit was acknowledged", r.Name, name, copied.Output)
+			c.find(Lost, "%s saw nothing of transaction %s in %s, whose commit was acknowledged", reader, name, copied.Output)
 		}
 	}
 }
