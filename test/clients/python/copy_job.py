@@ -41,6 +41,7 @@ producer = Producer({
     "partitioner": "murmur2_random",
 })
 running, changed = True, False
+following = {}  # the offset that comes next, by partition, where that is known: the input has no gaps
 
 
 def stop(*_):
@@ -52,6 +53,7 @@ def changes(*_):
     """What was polled with this may be of partitions that another member has now."""
     global changed
     changed = True
+    following.clear()
 
 
 def end(reason):
@@ -75,7 +77,28 @@ def rewind():
     if not owned:
         return
     for p in consumer.committed(owned, timeout=60):
+        if p.error is not None:
+            end(p.error)
         consumer.seek(TopicPartition(p.topic, p.partition, p.offset if p.offset >= 0 else OFFSET_BEGINNING))
+        following[p.topic, p.partition] = max(p.offset, 0)
+
+
+def check(records):
+    """A seek that came to nothing, as the client was busy with the partition, must not leave records out."""
+    for r in records:
+        expected = following.get((r.topic(), r.partition()), r.offset())
+        if r.offset() != expected:
+            end(f"{r.topic()}-{r.partition()} goes on at {r.offset()}, {expected} comes next")
+        following[r.topic(), r.partition()] = r.offset() + 1
+
+
+def check_idle():
+    """As check, where nothing comes at all."""
+    owned = consumer.assignment()
+    at = {(p.topic, p.partition): p.offset for p in consumer.position(owned)} if owned else {}
+    for place, expected in following.items():
+        if at.get(place, -1) > expected:
+            end(f"{place} stands at {at[place]}, {expected} comes next")
 
 
 def copy(records, transaction, abort):
@@ -102,7 +125,7 @@ try:
 except KafkaException as failed:
     end(failed)
 consumer.subscribe([source], on_assign=changes, on_revoke=changes, on_lost=changes)
-count = 0
+count = idle = 0
 while running:
     changed = False
     polled = consumer.consume(40, 0.2)
@@ -113,13 +136,18 @@ while running:
                 end(r.error())
             noted(r.error())
     if not records:
+        idle += 1
+        if idle % 50 == 0:  # for 10 s: what was to be read again has come by then, or never does
+            check_idle()
         continue
+    idle = 0
     count += 1
     transaction = f"{run}-{count}"
     try:
         if changed:
             rewind()
             continue
+        check(records)
         abort = random.randrange(8) == 0
         if abort:
             printed(aborted=transaction)

@@ -1,10 +1,12 @@
 import java.time.Duration;
+import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -59,7 +61,16 @@ public final class Copy {
         Random random = new Random();
         String run = id + "-" + ProcessHandle.current().pid() + "-" + Integer.toHexString(random.nextInt());
         producer.initTransactions();
-        consumer.subscribe(List.of(input));
+        Map<TopicPartition, Long> following = new HashMap<>(); // the offset that comes next, where that is known
+        consumer.subscribe(List.of(input), new ConsumerRebalanceListener() {
+            @Override public void onPartitionsRevoked(Collection<TopicPartition> gone) {
+                following.clear();
+            }
+
+            @Override public void onPartitionsAssigned(Collection<TopicPartition> added) {
+                following.clear();
+            }
+        });
         for (int n = 0; ; n++) {
             synchronized (stopped) {
                 if (stopped[0]) {
@@ -68,8 +79,10 @@ public final class Copy {
             }
             ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(200));
             if (records.isEmpty()) {
+                checkIdle(consumer, following);
                 continue;
             }
+            check(records, following);
             boolean abort = random.nextInt(8) == 0;
             String transaction = run + "-" + n;
             if (abort) {
@@ -86,7 +99,7 @@ public final class Copy {
                 if (abort) {
                     producer.flush();
                     producer.abortTransaction();
-                    rewind(consumer);
+                    rewind(consumer, following);
                 } else {
                     producer.commitTransaction();
                     tell("committed", transaction);
@@ -96,7 +109,7 @@ public final class Copy {
                 try {
                     producer.abortTransaction();
                     tell("aborted", transaction);
-                    rewind(consumer);
+                    rewind(consumer, following);
                 } catch (RuntimeException fatal) { // fenced, or what became of a commit is not known
                     fatal.printStackTrace();
                     Runtime.getRuntime().halt(3);
@@ -107,12 +120,35 @@ public final class Copy {
         producer.close();
     }
 
+    /** A seek that came to nothing must not leave records out: the input has no gaps. */
+    private static void check(ConsumerRecords<String, String> records, Map<TopicPartition, Long> following) {
+        for (ConsumerRecord<String, String> r : records) {
+            Long expected = following.put(new TopicPartition(r.topic(), r.partition()), r.offset() + 1);
+            if (expected != null && expected != r.offset()) {
+                System.err.println(r.topic() + "-" + r.partition() + " goes on at " + r.offset() + ", " + expected + " comes next");
+                Runtime.getRuntime().halt(3);
+            }
+        }
+    }
+
+    /** As check, where nothing comes at all. */
+    private static void checkIdle(KafkaConsumer<String, String> consumer, Map<TopicPartition, Long> following) {
+        for (TopicPartition p : consumer.assignment()) {
+            Long expected = following.get(p);
+            if (expected != null && consumer.position(p) > expected) {
+                System.err.println(p + " stands at " + consumer.position(p) + ", " + expected + " comes next");
+                Runtime.getRuntime().halt(3);
+            }
+        }
+    }
+
     /** Goes back to what is committed. */
-    private static void rewind(KafkaConsumer<String, String> consumer) {
+    private static void rewind(KafkaConsumer<String, String> consumer, Map<TopicPartition, Long> following) {
         Set<TopicPartition> owned = new HashSet<>(consumer.assignment());
         Map<TopicPartition, OffsetAndMetadata> committed = consumer.committed(owned);
         for (TopicPartition p : owned) {
             OffsetAndMetadata at = committed.get(p);
+            following.put(p, at == null ? 0 : at.offset());
             if (at == null) {
                 consumer.seekToBeginning(List.of(p));
             } else {
