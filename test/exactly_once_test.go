@@ -16,21 +16,21 @@ const (
 	consumerCopies // of the consumer protocol, whose members are Java's client and librdkafka
 )
 
-// startCopies starts a static member of each of the first three groups.
+// startCopies starts a static member of each of the first two groups.
 func startCopies(t testing.TB, more ...string) *copyWorld {
 	t.Helper()
-	w := startCopyWorld(t, append([]string{"java", "franz", "librdkafka"}, more...)...)
+	w := startCopyWorld(t, append([]string{"java", "franz"}, more...)...)
 	w.job(javaCopies, "java", "java-1", "GROUP_INSTANCE=java-1")
 	w.job(franzCopies, "franz-go", "franz-1", "GROUP_INSTANCE=franz-1")
-	w.job(librdkafkaCopies, "confluent-kafka", "librdkafka-1", "GROUP_INSTANCE=librdkafka-1")
 	return w
 }
 
-// startManyCopies adds a group of the consumer protocol, and to each of the others a member that is not static: of franz-go one that
-// takes part in transactions as before KIP-890, whatever the cluster can.
+// startManyCopies adds librdkafka, a group of the consumer protocol, and to each of the others a member that is not static: of franz-go
+// one that takes part in transactions as before KIP-890, whatever the cluster can.
 func startManyCopies(t testing.TB) *copyWorld {
 	t.Helper()
-	w := startCopies(t, "consumer")
+	w := startCopies(t, "librdkafka", "consumer")
+	w.job(librdkafkaCopies, "confluent-kafka", "librdkafka-1", "GROUP_INSTANCE=librdkafka-1")
 	w.job(javaCopies, "java", "java-2")
 	w.job(franzCopies, "franz-go", "franz-2", "OLD_FLOW=1")
 	w.job(librdkafkaCopies, "confluent-kafka", "librdkafka-2")
@@ -58,10 +58,11 @@ func (w *copyWorld) during(work func()) {
 	w.finish()
 }
 
-// TestExactlyOnceCopy copies a topic in transactions with Java's client, franz-go and librdkafka, while the broker is killed, the jobs
+// TestExactlyOnceCopy copies a topic in transactions with Java's client and franz-go, while the broker is killed, the jobs
 // are killed, or come back as zombies, and a proxy delays, loses and repeats the requests of their transactions; as
 // transaction.version 2 has them, and as before. Every record is in the copy exactly once, in the order of its key, for read_committed
-// readers in five clients that follow all the time. With RAFTSMAN_SOAK=1 there are more jobs, and ten minutes of each.
+// readers in five clients that follow all the time. With RAFTSMAN_SOAK=1 there are more jobs, of
+// librdkafka too, and ten minutes of each.
 func TestExactlyOnceCopy(t *testing.T) {
 	if soak() {
 		soakCopies(t)
