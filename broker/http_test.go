@@ -45,8 +45,12 @@ func TestScrapesDuringAStop(t *testing.T) {
 					case first && (err != nil || code != http.StatusOK):
 						t.Errorf("before the stop: %d, %v", code, err)
 					case err != nil && !strings.HasPrefix(text, "#"): // refused, or cut off before it said anything
-					case err == nil && code == http.StatusOK && strings.HasSuffix(text, "\n"): // groups are the first that there are none of
-						if strings.Contains(text, "kafka_consumergroup_lag{") {
+					case err == nil && code == http.StatusOK && strings.HasSuffix(text, "\n"): // all that the node has to tell, or its process alone
+						groups := strings.Contains(text, "kafka_consumergroup_lag{")
+						if node := strings.Contains(text, "kafka_controller_kafkacontroller_globalpartitioncount"); groups != node {
+							t.Errorf("the node tells of itself: %t, and of its groups: %t", node, groups)
+						}
+						if groups {
 							whole.Add(1)
 						}
 					case err == nil && code == http.StatusServiceUnavailable:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -47,6 +48,7 @@ type Telemetry struct {
 	scrapes chan struct{} // holds one token for each that is being answered
 	unread  unreadTimes
 	serves  atomic.Pointer[Sources] // nil: the node starts or stops
+	looking sync.RWMutex            // held for reading while the coordinators are asked
 	failed  atomic.Pointer[string]  // why the node can't go on
 }
 
@@ -62,8 +64,15 @@ func New(now time.Time) *Telemetry {
 	return t
 }
 
-// Serves tells that the node serves, or with nil that it does not any more.
-func (t *Telemetry) Serves(s *Sources) { t.serves.Store(s) }
+// Serves tells that the node serves, or with nil that it does not any more. Then it returns when nobody asks the coordinators any more, who
+// may be closed: what they have answered is told as if all of it was there.
+func (t *Telemetry) Serves(s *Sources) {
+	t.serves.Store(s)
+	if s == nil {
+		t.looking.Lock()
+		defer t.looking.Unlock()
+	}
+}
 
 // Fail tells that the node can't go on.
 func (t *Telemetry) Fail(why string) { t.failed.CompareAndSwap(nil, &why) }
@@ -121,14 +130,24 @@ func (t *Telemetry) write(to *page) {
 			families[i].read(s, e)
 		}
 	}
-	if from := t.serves.Load(); from != nil {
-		s := look(from, t.since, &t.unread)
+	if s := t.look(); s != nil {
 		write(table, s)
 		write(clientsTable, s)
 		writeClients(s.clients.Samples, to)
 	}
 	write(processTable, &scene{started: t.since})
 	to.flush()
+}
+
+// look returns what the node tells of itself; nil while it does not serve.
+func (t *Telemetry) look() *scene {
+	t.looking.RLock()
+	defer t.looking.RUnlock()
+	from := t.serves.Load()
+	if from == nil {
+		return nil
+	}
+	return look(from, t.since, &t.unread)
 }
 
 // health is for who restarts a process that hangs: one that recovers its logs for long lives.
