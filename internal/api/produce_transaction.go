@@ -21,8 +21,8 @@ const (
 	produceAdds = 12
 )
 
-// askAgainAfter is how soon the coordinator is asked again whose last transaction of the producer has not ended; each time twice as late as
-// the time before, up to add.partitions.to.txn.retry.backoff.ms.
+// askAgainAfter is how soon the coordinator is asked again whose last transaction of the producer has not ended when it was to have: its
+// answer waits for that. Each time it is twice as late as the time before, up to add.partitions.to.txn.retry.backoff.ms.
 const askAgainAfter = time.Millisecond
 
 // verify asks the transaction's coordinator about the batches that begin the transaction in their partitions, and waits for its answer:
@@ -47,7 +47,7 @@ func (p *produceCall) verify() {
 	config := p.a.Config
 	againUntil := min(config.Duration("add.partitions.to.txn.retry.backoff.max.ms"), config.Duration("request.timeout.ms"))
 	longest := config.Duration("add.partitions.to.txn.retry.backoff.ms")
-	for pause := askAgainAfter; ; pause *= 2 {
+	for pause := time.Duration(0); ; pause = max(2*pause, askAgainAfter) {
 		question := p.question(by, adds)
 		if adds {
 			question.cmd.Wait = max(0, againUntil-time.Since(began))

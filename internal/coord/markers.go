@@ -358,9 +358,8 @@ func (s *txnShard) writeMarkers(m txn.Marker) {
 func (s *txnShard) marked(m txn.Marker, done []kafka.TopicPartition) {
 	s.task(func() {
 		s.learn()
-		now := s.c.opts.Now()
-		s.carryOut(s.machine.Marked(now, m.TransactionalID, m.Attempt, done))
-		s.decideAgain(now, func(p patient) bool { return p.id == m.TransactionalID })
+		s.carryOut(s.machine.Marked(s.c.opts.Now(), m.TransactionalID, m.Attempt, done))
+		s.askAgain(func(p patient) bool { return p.id == m.TransactionalID })
 	})
 }
 

@@ -24,7 +24,7 @@ type txnShard struct {
 	patient []patient // in the order in which they came
 }
 
-// patient is a command that may wait while the last transaction of its id is being ended.
+// patient is a command whose answer waits while the last transaction of its id is being ended.
 type patient struct {
 	ticket ticket
 	id     string
@@ -145,8 +145,7 @@ func (s *txnShard) handle(t ticket, transactionalID string, cmd txn.Command) {
 	s.carryOut(e)
 }
 
-// decideAdd decides a command that may wait. A producer that has just ended its transaction so begins the next when the markers of the
-// last are written, and not when it asks again.
+// decideAdd decides a command whose answer may wait while the last transaction is being ended.
 func (s *txnShard) decideAdd(now time.Time, p patient) {
 	s.learn()
 	e := s.machine.Handle(now, txn.Ticket(p.ticket), p.id, p.cmd)
@@ -159,15 +158,16 @@ func (s *txnShard) decideAdd(now time.Time, p patient) {
 	s.carryOut(e)
 }
 
-// decideAgain takes up the commands that wait and that which says of.
-func (s *txnShard) decideAgain(now time.Time, which func(p patient) bool) {
+// askAgain tells those that wait, and that which says of, to ask again. They are not decided here: what a client has ready for its next
+// transaction (a guard) may be void with the last one's markers.
+func (s *txnShard) askAgain(which func(p patient) bool) {
 	waiting := s.patient
 	s.patient = nil
 	for _, p := range waiting {
 		switch {
 		case s.state != active: // and all are answered
 		case which(p):
-			s.decideAdd(now, p)
+			s.carryOut(txn.Effects{Replies: []txn.Sent{{Ticket: txn.Ticket(p.ticket), Reply: p.cmd.Fail(kafka.ConcurrentTransactions)}}})
 		default:
 			s.patient = append(s.patient, p)
 		}
@@ -275,7 +275,7 @@ func (s *txnShard) flush() {}
 // tick implements [host]: commands wait no longer than they may.
 func (s *txnShard) tick(now time.Time) bool {
 	if due, any := s.next(); any && !due.After(now) {
-		s.decideAgain(now, func(p patient) bool { return !p.until.After(now) })
+		s.askAgain(func(p patient) bool { return !p.until.After(now) })
 	}
 	return false
 }

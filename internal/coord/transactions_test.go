@@ -324,6 +324,7 @@ func TestTheNextTransactionMayWaitForTheLast(t *testing.T) {
 			p.must("end", p.end(true))
 		}
 		begin()
+		asked := time.Now()
 		soon := ask(p)
 		other.must("add of another", <-ask(other))
 		time.Sleep(90 * time.Millisecond)
@@ -332,10 +333,13 @@ func TestTheNextTransactionMayWaitForTheLast(t *testing.T) {
 			t.Errorf("answered while the markers are written: %v", <-soon)
 		}
 		w.logs.release(nil)
-		p.must("add when they are", <-soon)
+		if code := <-soon; code != kafka.ConcurrentTransactions || time.Since(asked) != 90*time.Millisecond {
+			t.Errorf("told %v after %v, want CONCURRENT_TRANSACTIONS when the markers are written", code, time.Since(asked))
+		}
+		p.must("add when they are", <-ask(p))
 
 		begin()
-		asked := time.Now()
+		asked = time.Now()
 		if code := <-ask(p); code != kafka.ConcurrentTransactions || time.Since(asked) != 100*time.Millisecond {
 			t.Errorf("told %v after %v, want CONCURRENT_TRANSACTIONS after 100ms", code, time.Since(asked))
 		}

@@ -55,8 +55,8 @@ type AddPartitions struct {
 	Protocol int16
 	// VerifyOnly asks whether the partitions are in the open transaction, and adds nothing.
 	VerifyOnly bool
-	// Wait is how long whoever hosts the machine may keep the command while the last transaction is being ended, before the answer is
-	// CONCURRENT_TRANSACTIONS. The machine does not look at it.
+	// Wait is for how long whoever hosts the machine may keep back CONCURRENT_TRANSACTIONS, which leaves earlier when the last
+	// transaction has ended and it is time to ask again. The machine does not look at it.
 	Wait time.Duration
 }
 
