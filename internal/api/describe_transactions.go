@@ -27,7 +27,7 @@ func (a *API) describeTransactions(c call) {
 	named := newRepeats[string](len(req.TransactionalIDs))
 	for i, id := range req.TransactionalIDs {
 		if named.tooMany(id) {
-			resp.TransactionStates[i] = describedTransaction(id, (&txn.Describe{}).Fail(kafka.InvalidRequest).(*txn.DescribeReply))
+			resp.TransactionStates[i] = describedTransaction(id, &txn.DescribeReply{Code: kafka.InvalidRequest})
 			done()
 			continue
 		}

@@ -21,8 +21,9 @@ const (
 	produceAdds = 12
 )
 
-// askAgainAfter is how soon the coordinator is asked again whose last transaction of the producer has not ended when it was to have: its
-// answer waits for that. Each time it is twice as late as the time before, up to add.partitions.to.txn.retry.backoff.ms.
+// askAgainAfter is the pause before the coordinator is asked for the third time, while the producer's last transaction is still being
+// ended. There is none before the second, as the first answer waits for that end. Each pause is twice the one before, up to
+// add.partitions.to.txn.retry.backoff.ms.
 const askAgainAfter = time.Millisecond
 
 // verify asks the transaction's coordinator about the batches that begin the transaction in their partitions, and waits for its answer:

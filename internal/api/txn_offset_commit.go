@@ -13,11 +13,10 @@ import (
 
 // Versions of TxnOffsetCommit from which on something is so.
 const (
-	txnOffsetsLoadKnown     = 2 // its clients know COORDINATOR_LOAD_IN_PROGRESS
-	txnOffsetsAbortable     = 4 // and TRANSACTION_ABORTABLE
-	txnOffsetsAdds          = 5 // it adds the group's partition to the transaction
-	txnOffsetsByID          = 6 // topics are named by id, and a group or an epoch that is not there has its own code
-	transactionProtocolAdds = 2 // the protocol of those who add partitions by using them
+	txnOffsetsLoadKnown = 2 // its clients know COORDINATOR_LOAD_IN_PROGRESS
+	txnOffsetsAbortable = 4 // and TRANSACTION_ABORTABLE
+	txnOffsetsAdds      = 5 // it adds the group's partition to the transaction
+	txnOffsetsByID      = 6 // topics are named by id, and a group or an epoch that is not there has its own code
 )
 
 // noSequence is the sequence of what a coordinator writes for a producer.
@@ -132,7 +131,7 @@ func (t *txnOffsets) verify() {
 	}
 	ask := &txn.AddPartitions{ID: txn.ID{Producer: by.ID, Epoch: by.Epoch}, Partitions: []kafka.TopicPartition{tp}, VerifyOnly: !adds}
 	if adds {
-		ask.Protocol = transactionProtocolAdds
+		ask.Protocol = 2
 	}
 	t.a.Transact(t.req.TransactionalID, ask, func(r txn.Reply) {
 		said := r.(*txn.AddPartitionsReply)
