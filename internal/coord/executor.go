@@ -82,13 +82,13 @@ type ticket uint64
 // executor is what shards of all kinds have in common: it lets one event after the other happen to a machine, appends what that
 // decides, and lets answers go when what they show is committed.
 //
-// Events are processed by whoever posts to an idle shard: that goroutine is the executor until
-// the inbox is empty, or until it passes the work on by [wakes]. A request whose group nobody else uses is so decided, appended and applied without a hand-over. While
-// it works, others only leave their events in the inbox, and the offset commits among them go to the log as one batch.
+// Events are processed by whoever posts to an idle shard: that goroutine is the executor until the inbox is empty, or until it passes
+// the work on by [wakes]. So a request that finds the shard idle is decided, appended and applied without a hand-over. While it works,
+// others only leave their events in the inbox; what the host gathers of them, offset commits, goes to the log as one batch.
 type executor[C command[R], R any] struct {
 	c       *Coordinator
 	host    host[C, R]
-	what    string // the machine knows, for the log: groups
+	what    string // the machine knows, for the log: groups, transactional ids
 	metrics *ShardMetrics
 	tp      kafka.TopicPartition
 	epoch   kafka.Epoch
@@ -219,8 +219,8 @@ func (s *executor[C, R]) work(turn int) {
 	}
 }
 
-// mayGather tells whether there are offset commits that nothing keeps from being written. Whoever has posted them may have more, and others
-// who are about to run: they are written by who is woken after them.
+// mayGather tells whether something is gathered that nothing keeps from being written. Whoever has posted it may have more, and others who
+// are about to run: it is written by who is woken after them.
 func (s *executor[C, R]) mayGather() bool {
 	return s.state == active && s.doneSeq == s.lastSeq && s.host.gathered()
 }
@@ -380,8 +380,8 @@ func (s *executor[C, R]) committed(seq uint64) {
 	s.after = slices.Delete(s.after, 0, n)
 }
 
-// rest is what the executor does when the inbox is empty: write the offset commits that have gathered, unless a batch is on
-// its way and they had better wait for the next; fire timers; and see when to be woken.
+// rest is what the executor does when the inbox is empty: write what has gathered, unless a batch is on its way and it had better
+// wait for the next; fire timers; and see when to be woken.
 func (s *executor[C, R]) rest() {
 	defer s.survive()
 	if s.state == active && s.doneSeq == s.lastSeq {

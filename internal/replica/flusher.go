@@ -74,8 +74,9 @@ func (f *flusher) poke() {
 	}
 }
 
-// hold keeps rounds from beginning until release is called, at once, after what is appended to several partitions: so it is flushed in
-// one round. Else the first of them would often be flushed alone, and the others wait for that. The partitions are awake already.
+// hold keeps rounds from beginning until release, which must follow soon: what is appended to several partitions meanwhile is flushed
+// in one round. Else the first of them would often be flushed alone, and the others wait for that. The partitions must be awake already,
+// as others would have to wait while one is opened.
 func (m *Manager) hold() {
 	for _, d := range m.dirs {
 		d.flusher.holds.Add(1)
