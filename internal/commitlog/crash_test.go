@@ -69,25 +69,25 @@ type promise struct {
 
 // crasher runs one program.
 type crasher struct {
-	seed     uint64
-	rand     *rand.Rand
-	disk     *faultfs.Disk
-	dir      *Dir
-	log      *Log
-	promise  promise
-	config   Config
-	now      time.Time
-	formated bool
-	counter  int
-	producer kafka.ProducerID
-	sequence kafka.Sequence
-	epoch    kafka.Epoch
-	ids      byte
-	last     string         // the operation that ran last
-	aim      string         // the operation in which the power is to be cut, if it comes
-	only     []string       // if any, the operations that are run
-	taste    map[string]int // how often each operation comes in this life
-	found    []stored       // what compaction has left, as the last check found it
+	seed      uint64
+	rand      *rand.Rand
+	disk      *faultfs.Disk
+	dir       *Dir
+	log       *Log
+	promise   promise
+	config    Config
+	now       time.Time
+	formatted bool
+	counter   int
+	producer  kafka.ProducerID
+	sequence  kafka.Sequence
+	epoch     kafka.Epoch
+	ids       byte
+	last      string         // the operation that ran last
+	aim       string         // the operation in which the power is to be cut, if it comes
+	only      []string       // if any, the operations that are run
+	taste     map[string]int // how often each operation comes in this life
+	found     []stored       // what compaction has left, as the last check found it
 }
 
 func newCrasher(seed uint64, skip string) *crasher {
@@ -153,11 +153,11 @@ func (c *crasher) start() error {
 	c.last = "start"
 	c.dir, c.log = nil, nil
 	p := MetaProperties{ClusterID: "cluster", NodeID: 3, ID: kafka.UUID{6: 0x40, 8: 0x80, 15: 1}}
-	if !c.formated {
+	if !c.formatted {
 		if err := FormatDir(c.disk, testDir, p); err != nil {
 			return err
 		}
-		c.formated = true
+		c.formatted = true
 	}
 	d, err := OpenDir(c.disk, testDir, testRandom(c.rand.Uint64()))
 	if err != nil {

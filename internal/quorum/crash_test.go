@@ -82,11 +82,11 @@ func (m model) clone() model {
 // crasher runs one program over several lives of a host.
 type crasher struct {
 	*host
-	disk     *faultfs.Disk
-	formated bool
-	known    model
-	perhaps  func(*model) // what the command under way would change
-	last     string
+	disk      *faultfs.Disk
+	formatted bool
+	known     model
+	perhaps   func(*model) // what the command under way would change
+	last      string
 }
 
 func crash(t *testing.T, seed uint64, skip string) error {
@@ -131,7 +131,7 @@ func (c *crasher) live(operations int) error {
 func (c *crasher) begin() error {
 	c.now = c.now.Add(time.Minute)
 	c.last = "format"
-	if !c.formated {
+	if !c.formatted {
 		if _, err := commitlog.ReadMetaProperties(c.disk, hostDir); errors.Is(err, commitlog.ErrNotFormatted) {
 			if err := c.format(); err != nil {
 				return err
@@ -139,7 +139,7 @@ func (c *crasher) begin() error {
 		} else if err != nil {
 			return err
 		}
-		c.formated = true
+		c.formatted = true
 	}
 	c.last = "start"
 	if err := c.open(); err != nil {

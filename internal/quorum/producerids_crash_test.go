@@ -59,10 +59,10 @@ func TestPowerCutsHandNoProducerIDOutTwice(t *testing.T) {
 // idTaker takes ids over the lives of a directory.
 type idTaker struct {
 	*host
-	disk     *faultfs.Disk
-	formated bool
-	next     kafka.ProducerID // ids up to here were handed out, or belong to blocks of lives before
-	taken    int
+	disk      *faultfs.Disk
+	formatted bool
+	next      kafka.ProducerID // ids up to here were handed out, or belong to blocks of lives before
+	taken     int
 }
 
 func (k *idTaker) live() error {
@@ -82,7 +82,7 @@ func (k *idTaker) live() error {
 }
 
 func (k *idTaker) start() error {
-	if !k.formated {
+	if !k.formatted {
 		if _, err := commitlog.ReadMetaProperties(k.disk, hostDir); errors.Is(err, commitlog.ErrNotFormatted) {
 			if err := k.format(); err != nil {
 				return err
@@ -90,7 +90,7 @@ func (k *idTaker) start() error {
 		} else if err != nil {
 			return err
 		}
-		k.formated = true
+		k.formatted = true
 	}
 	return k.open()
 }

@@ -6,7 +6,6 @@ import (
 
 // When a key or a rule that is not served comes: the work it waits for.
 const (
-	ComesWithAPI      = "issue 5: the rest of the single node's API"
 	ComesWithCluster  = "issue 7: cluster"
 	ComesWithSecurity = "later: users, passwords, access"
 	ComesWithShare    = "later: share groups"

@@ -297,8 +297,8 @@ func (c *call) checkFindHanging() error {
 }
 
 const (
-	hangingMinutes  = 15 // a transaction is taken to hang that is open for longer, where nothing else is said
-	partitionsAtime = 500
+	hangingMinutes   = 15 // a transaction is taken to hang that is open for longer, where nothing else is said
+	partitionsAtOnce = 500
 )
 
 // findHanging prints the transactions that are open in a partition, and that no coordinator has there.
@@ -317,7 +317,7 @@ func (c *call) findHanging(ctx context.Context, at txnPartition, numbers map[str
 	}
 	var candidates []open
 	var ids []int64
-	for part := range slices.Chunk(searched, partitionsAtime) {
+	for part := range slices.Chunk(searched, partitionsAtOnce) {
 		wanted := kadm.TopicsSet{}
 		for _, p := range part {
 			wanted.Add(p.topic, p.partition)
