@@ -58,11 +58,10 @@ func (w *copyWorld) during(work func()) {
 	w.finish()
 }
 
-// TestExactlyOnceCopy copies a topic in transactions with Java's client and franz-go, while the broker is killed, the jobs
-// are killed, or come back as zombies, and a proxy delays, loses and repeats the requests of their transactions; as
-// transaction.version 2 has them, and as before. Every record is in the copy exactly once, in the order of its key, for read_committed
-// readers in five clients that follow all the time. With RAFTSMAN_SOAK=1 there are more jobs, of
-// librdkafka too, and ten minutes of each.
+// TestExactlyOnceCopy copies a topic in transactions with Java's client and franz-go, while the broker is killed, the jobs are killed,
+// or come back as zombies, and a proxy delays, loses and repeats the requests of their transactions; as transaction.version 2 has
+// them, and as before. Every record is in the copy exactly once, in the order of its key, for read_committed readers in five clients
+// that follow all the time. With RAFTSMAN_SOAK=1 there are more jobs, of librdkafka too, and ten minutes of each.
 func TestExactlyOnceCopy(t *testing.T) {
 	if soak() {
 		soakCopies(t)

@@ -195,7 +195,7 @@ func (e *endings) check(who string) {
 	l := raw.Dial(e, e.k.addr())
 	for _, x := range e.all {
 		if x.open {
-			e.await1(adm, x)
+			e.checkOpen(adm, x)
 			x.write(l, "second, on "+who)
 			x.end(l)
 		}
@@ -221,8 +221,8 @@ func (e *endings) check(who string) {
 	}
 }
 
-// await1 is that an open transaction is as it was.
-func (e *endings) await1(adm *kadm.Client, x *ending) {
+// checkOpen holds that an open transaction is as its broker left it.
+func (e *endings) checkOpen(adm *kadm.Client, x *ending) {
 	e.Helper()
 	described := must(adm.DescribeTransactions(e.Context(), x.ID))(e)[x.ID]
 	if described.State != "Ongoing" || described.ProducerID != x.Producer || described.ProducerEpoch != x.Epoch || len(described.Topics[x.topic]) != endPartitions || len(described.Topics) != 2 {
