@@ -261,7 +261,7 @@ func (t *transactor) run(commit bool) error {
 		binary.BigEndian.PutUint16(b[51:], uint16(t.end.ProducerEpoch)) // which each end makes a new one: sequences begin at 0 again
 		binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli))
 	}
-	err := t.retried(func() error {
+	err := untilEnded(func() error {
 		produced := kmsg.NewPtrProduceResponse()
 		if err := t.session.ask(t.produce, produced); err != nil {
 			return err
@@ -277,7 +277,7 @@ func (t *transactor) run(commit bool) error {
 	}
 	t.end.Commit = commit
 	ended := kmsg.NewPtrEndTxnResponse()
-	err = t.retried(func() error { return t.session.askFor(t.end, ended, &ended.ErrorCode) })
+	err = untilEnded(func() error { return t.session.askFor(t.end, ended, &ended.ErrorCode) })
 	if err != nil {
 		return fmt.Errorf("end: %w", err)
 	}
@@ -295,7 +295,8 @@ func (s *session) askFor(request kmsg.Request, response kmsg.Response, code *int
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func (*transactor) retried(do func() error) error {
+// untilEnded does it again while the producer's last transaction is still ending.
+func untilEnded(do func() error) error {
 	for {
 		err := do()
 		if !errors.Is(err, kerr.ConcurrentTransactions) {
