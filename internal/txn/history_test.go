@@ -26,16 +26,19 @@ func TestHistories(t *testing.T) {
 		runHistory(t, *historySeed)
 		return
 	}
-	first := uint64(time.Now().UnixNano())
+	first, finished := uint64(time.Now().UnixNano()), 0
 	for i := range uint64(*historyRuns) {
-		runHistory(t, first+i)
+		finished += runHistory(t, first+i)
 		if t.Failed() {
 			return
 		}
 	}
+	if finished < *historyRuns/2 {
+		t.Errorf("clients know of %d transactions in %d histories that they are committed: that shows nothing", finished, *historyRuns)
+	}
 }
 
-const historySteps = 400
+const historySteps = 1000
 
 // history is one run: the coordinator, its log, the partitions that are written to, the clients, and what is under way.
 type history struct {
@@ -98,7 +101,8 @@ type marking struct {
 	past bool
 }
 
-func runHistory(t *testing.T, seed uint64) {
+// runHistory returns how many transactions a client knows to be committed.
+func runHistory(t *testing.T, seed uint64) (finished int) {
 	h := &history{
 		t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 1)), now: scenarioStart, fresh: 1000, level: 1,
 		parts: map[kafka.TopicPartition]*part{}, asked: map[Ticket]func(Reply){}, given: map[ID]*client{}, owners: map[string]*transaction{},
@@ -120,10 +124,11 @@ func runHistory(t *testing.T, seed uint64) {
 		h.any()
 		h.check()
 		if t.Failed() {
-			return
+			return h.finished
 		}
 	}
 	h.settleDown()
+	return h.finished
 }
 
 // any does one thing of all that may happen.
