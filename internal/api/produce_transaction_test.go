@@ -116,7 +116,6 @@ func (a *asked) end(m replica.Marker) {
 // TestRule67TheCoordinatorIsAskedOnce: about the first batch of a transaction in a partition, in the way of the request's version.
 func TestRule67TheCoordinatorIsAskedOnce(t *testing.T) {
 	a := newAsked(t)
-	sequence := kafka.Sequence(0)
 	for version := int16(3); version <= 13; version++ {
 		id := record.Producer{ID: 7, Epoch: kafka.ProducerEpoch(version), BaseSequence: 0}
 		for i := range 2 {
@@ -125,7 +124,6 @@ func TestRule67TheCoordinatorIsAskedOnce(t *testing.T) {
 			}
 			id.BaseSequence++
 		}
-		sequence++
 		want := txn.AddPartitions{
 			ID: txn.ID{Producer: 7, Epoch: id.Epoch}, VerifyOnly: version < 12, Partitions: []kafka.TopicPartition{{Topic: "t"}},
 		}
