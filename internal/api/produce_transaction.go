@@ -204,14 +204,8 @@ func mayPass(codes []kafka.Error) bool {
 func (p *produceCall) settle(q *question, codes []kafka.Error) {
 	fails := q.fails
 	for k, code := range codes {
-		if code == kafka.None {
-			continue
-		}
-		at := q.asked[k]
-		fails = append(fails, failedCheck{at, p.refusedBy(code)})
-		if !code.Retriable() {
-			part := &p.ask.Partitions[at]
-			p.a.Replicas.Refused(part.Topic, part.TopicID, part.Partition, q.cmd.ID.Producer, part.Guard)
+		if code != kafka.None {
+			fails = append(fails, failedCheck{q.asked[k], p.refusedBy(code)})
 		}
 	}
 	if len(fails) == 0 {

@@ -193,24 +193,6 @@ func TestAProducerWhoseLastTransactionEndsIsAskedAboutAgain(t *testing.T) {
 	}
 }
 
-// TestALateBatchAndTheNextTransaction: what comes again of a transaction that has ended is refused, and holds nothing up.
-func TestALateBatchAndTheNextTransaction(t *testing.T) {
-	a := newAsked(t)
-	first := record.Producer{ID: 1}
-	if got := a.putOne(11, first); got != kafka.None {
-		t.Fatal(got)
-	}
-	a.end(replica.Marker{ProducerID: 1, Commit: true, Protocol: 1})
-	a.say(kafka.TransactionAbortable)
-	if got := a.putOne(10, first); got != kafka.InvalidTxnState {
-		t.Errorf("the late batch: %v, want INVALID_TXN_STATE", got)
-	}
-	a.say()
-	if got := a.putOne(10, record.Producer{ID: 1, BaseSequence: 1}); got != kafka.None {
-		t.Errorf("the next transaction: %v", got)
-	}
-}
-
 // TestAMarkerOvertakesTheAnswer: the coordinator has agreed, and ends the transaction before the batch is appended.
 func TestAMarkerOvertakesTheAnswer(t *testing.T) {
 	a := newAsked(t)

@@ -28,7 +28,6 @@ type verification struct {
 	epoch kafka.ProducerEpoch
 	// lowest is the lowest sequence that was to be appended. A higher one does not go first: the lower, sent again, would find a gap.
 	lowest  kafka.Sequence
-	shared  bool  // it was asked more than once
 	adds    bool  // the question adds the partition to the transaction: of protocol 2, whose epochs each begin at sequence 0
 	sinceMs int64 // for Expire
 }
@@ -61,7 +60,6 @@ func (s *State) Verify(p record.Producer, adds bool, fresh Guard, now time.Time)
 		})
 		return fresh, nil
 	}
-	v.shared = true
 	switch {
 	case p.Epoch > v.epoch:
 		v.epoch, v.lowest = p.Epoch, p.BaseSequence
@@ -69,14 +67,6 @@ func (s *State) Verify(p record.Producer, adds bool, fresh Guard, now time.Time)
 		v.lowest = min(v.lowest, p.BaseSequence)
 	}
 	return v.guard, nil
-}
-
-// Refused tells that the coordinator does not agree to the batch, and will not: it is a late one, of a transaction that has ended, and must
-// not stand in the way of the next transaction, as a batch that will be sent again does. What others have asked about as well stays.
-func (s *State) Refused(id kafka.ProducerID, guard Guard) {
-	if v := s.verification(id); v != nil && v.guard == guard && !v.shared {
-		s.verified(id)
-	}
 }
 
 // TakeGuards takes over the guards of a state whose partition goes on with this one.

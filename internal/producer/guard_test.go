@@ -138,28 +138,6 @@ func TestALaterBatchDoesNotBeginTheTransaction(t *testing.T) {
 	g.want("a new epoch begins anew", g.send(next, g.verify(next, false)), kafka.None)
 }
 
-// TestALateBatchHoldsNothingUp: before protocol 2 a transaction goes on with the sequences of the last one, in the same epoch. A batch of that
-// one which comes again is refused by the coordinator, and the next transaction begins all the same.
-func TestALateBatchHoldsNothingUp(t *testing.T) {
-	g := newGuarded(t)
-	late, next := record.Producer{ID: 1, BaseSequence: 3}, record.Producer{ID: 1, BaseSequence: 7}
-	guard := g.verify(late, false)
-	g.state.Refused(1, guard+1)
-	g.state.Refused(2, guard)
-	if len(g.state.verifying) != 1 {
-		t.Error("another's refusal took the guard away")
-	}
-	g.state.Refused(1, guard)
-	g.want("the late batch", g.send(late, guard), kafka.InvalidTxnState)
-	g.want("the next transaction", g.send(next, g.verify(next, false)), kafka.None)
-
-	g = newGuarded(t)
-	guard = g.verify(next, false)
-	g.verify(next, false)
-	g.state.Refused(1, guard)
-	g.want("a batch that was asked about twice, and refused once", g.send(next, guard), kafka.None)
-}
-
 // TestProtocol2BeginsAtSequence0: where the producer is not known its epoch is new, as each transaction has its own.
 func TestProtocol2BeginsAtSequence0(t *testing.T) {
 	g := newGuarded(t)

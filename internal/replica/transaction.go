@@ -34,19 +34,6 @@ func (m *Manager) Verification(
 	return guard, guard != producer.NoGuard, err
 }
 
-// Refused tells that the coordinator has refused, for good, what Verification gave a guard for.
-func (m *Manager) Refused(topic string, id kafka.TopicID, partition int32, of kafka.ProducerID, guard producer.Guard) {
-	p, err := m.find(id, topic, partition)
-	if err != nil {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.serves() == nil {
-		p.log.Producers().Refused(of, guard)
-	}
-}
-
 func (p *replica) verify(by record.Producer, adds bool) (producer.Guard, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
