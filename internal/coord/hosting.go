@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
@@ -25,13 +26,16 @@ type hosting[S hosted] struct {
 	c     *Coordinator
 	topic string
 	build func(c *Coordinator, tp kafka.TopicPartition, epoch kafka.Epoch) S
-	view  atomic.Pointer[view[S]] // changed with c.mu held
+	view  atomic.Pointer[view[S]] // changed with following and c.mu held
 
-	making *creation // guarded by c.mu
+	following sync.Mutex // held while the shards are made what they are to be: one at a time
+	making    *creation  // guarded by c.mu
+	looking   bool       // guarded by c.mu: a timer will follow
 }
 
 // view is an immutable list of the shards here, by partition.
 type view[S hosted] struct {
+	topic      kafka.TopicID
 	partitions int32 // of the topic; 0 while there is none
 	shards     []S   // the zero value where another node leads
 }
@@ -87,39 +91,51 @@ func (h *hosting[S]) changed(old, now *meta.Image) bool {
 	return topicIn(old, h.topic) != topicIn(now, h.topic)
 }
 
+// followAgainAfter is how soon it is looked again whether partitions are led that the metadata says this node leads: their logs could not be
+// opened, for want of room or descriptors.
+const followAgainAfter = time.Second
+
 // follow makes the shards what the last image and the partitions say.
 func (h *hosting[S]) follow() {
+	h.following.Lock()
+	defer h.following.Unlock()
 	c := h.c
 	c.mu.Lock()
 	now := c.image
-	if c.closed || now == nil {
+	c.mu.Unlock()
+	if now == nil {
+		return
+	}
+	topic := topicIn(now, h.topic)
+	led := h.led(topic)
+
+	c.mu.Lock()
+	if c.closed {
 		c.mu.Unlock()
 		return
 	}
 	before := h.view.Load()
-	next := &view[S]{}
-	if t := topicIn(now, h.topic); t != nil {
-		next.partitions = int32(len(t.Partitions))
+	next := &view[S]{partitions: int32(len(led)), shards: make([]S, len(led))}
+	if topic != nil {
+		next.topic = topic.ID
 	}
-	next.shards = make([]S, next.partitions)
 	type start struct{ shard, after S }
 	var dropped []S
 	var started []start
 	var none S
-	for p := range next.partitions {
-		tp := kafka.TopicPartition{Topic: h.topic, Partition: p}
-		epoch, leads := c.opts.Partitions.Leads(tp)
-		s, old := h.at(p), none
-		if s != none && (!leads || !s.isFor(epoch)) {
+	for p, l := range led {
+		s, old := h.at(int32(p)), none
+		if s != none && (!l.leads || before.topic != next.topic || !s.isFor(l.epoch)) {
 			dropped, s, old = append(dropped, s), none, s
 		}
-		if s == none && leads {
-			s = h.build(c, tp, epoch)
+		if s == none && l.leads {
+			s = h.build(c, kafka.TopicPartition{Topic: h.topic, Partition: int32(p)}, l.epoch)
 			started = append(started, start{s, old})
 		}
 		next.shards[p] = s
+		h.lookAgain(!l.leads && topic.Partitions[p].Leader == c.opts.NodeID)
 	}
-	for p := int(next.partitions); p < len(before.shards); p++ {
+	for p := len(led); p < len(before.shards); p++ {
 		if before.shards[p] != none {
 			dropped = append(dropped, before.shards[p])
 		}
@@ -137,6 +153,38 @@ func (h *hosting[S]) follow() {
 			s.shard.load()
 		})
 	}
+}
+
+// leading is whether this node leads a partition, and in which epoch.
+type leading struct {
+	epoch kafka.Epoch
+	leads bool
+}
+
+// led asks the partitions of the topic, which may open their logs: no lock is held that whoever is told of a disk's failure needs.
+func (h *hosting[S]) led(topic *meta.Topic) []leading {
+	if topic == nil {
+		return nil
+	}
+	all := make([]leading, len(topic.Partitions))
+	for p := range all {
+		all[p].epoch, all[p].leads = h.c.opts.Partitions.Leads(kafka.TopicPartition{Topic: h.topic, Partition: int32(p)})
+	}
+	return all
+}
+
+// lookAgain follows once more after a while, if it is due. The caller holds c.mu.
+func (h *hosting[S]) lookAgain(due bool) {
+	if !due || h.looking {
+		return
+	}
+	h.looking = true
+	time.AfterFunc(followAgainAfter, func() {
+		h.c.mu.Lock()
+		h.looking = false
+		h.c.mu.Unlock()
+		h.follow()
+	})
 }
 
 // close ends all shards. What it returns waits until they have answered everybody.
