@@ -54,6 +54,9 @@ func (p *produceCall) verify() {
 			question.cmd.Wait = max(0, againUntil-time.Since(began))
 		}
 		codes := p.askCoordinator(question)
+		if adds {
+			p.recheck(question, by, codes)
+		}
 		if !adds || !mayPass(codes) || time.Since(began) >= againUntil {
 			p.settle(question, codes)
 			break
@@ -193,6 +196,23 @@ func (p *produceCall) askCoordinator(q *question) []kafka.Error {
 		codes[i] = reply.Code
 	}
 	return codes
+}
+
+// recheck has the partitions asked about again whose guards are void, though they are in the transaction: the marker of the last one took the
+// guards, and was not there yet when they were given. None comes after the answer of the coordinator, which has them all by then.
+func (p *produceCall) recheck(q *question, by record.Producer, codes []kafka.Error) {
+	for k, code := range codes {
+		if code != kafka.None {
+			continue
+		}
+		part := &p.ask.Partitions[q.asked[k]]
+		b, _ := transactionalBatch(part.Records)
+		by.BaseSequence = b.BaseSequence()
+		guard, needed, err := p.a.Replicas.Verification(part.Topic, part.TopicID, part.Partition, by, true)
+		if err == nil && needed && guard != part.Guard {
+			codes[k] = kafka.ConcurrentTransactions
+		}
+	}
 }
 
 // mayPass tells whether one of the answers is that the producer's last transaction is still being ended.

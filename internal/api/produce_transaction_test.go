@@ -218,6 +218,26 @@ func TestAMarkerOvertakesTheAnswer(t *testing.T) {
 	}
 }
 
+// TestTheMarkerOfTheLastTransactionOvertakesTheAnswer: the client goes on with the epoch that the marker has, and the guard was given
+// before the marker came.
+func TestTheMarkerOfTheLastTransactionOvertakesTheAnswer(t *testing.T) {
+	a := newAsked(t)
+	if got := a.putOne(12, record.Producer{ID: 1}); got != kafka.None || len(a.questions()) != 1 {
+		t.Fatalf("the last transaction: %v", got)
+	}
+	var ended sync.Once
+	a.answer = func(txn.AddPartitions) txn.AddPartitionsReply {
+		ended.Do(func() { a.end(replica.Marker{ProducerID: 1, ProducerEpoch: 1, Commit: true, Protocol: 2}) })
+		return txn.AddPartitionsReply{Codes: []kafka.Error{kafka.None}}
+	}
+	if got := a.putOne(12, record.Producer{ID: 1, Epoch: 1}); got != kafka.None {
+		t.Errorf("the next: %v, want it taken", got)
+	}
+	if n := len(a.questions()); n != 2 {
+		t.Errorf("asked %d times, want 2: the first guard is void", n)
+	}
+}
+
 // TestVerificationCanBeSwitchedOff: Kafka asks nobody for requests that do not add their partitions, and takes what comes.
 func TestVerificationCanBeSwitchedOff(t *testing.T) {
 	a := newAsked(t)

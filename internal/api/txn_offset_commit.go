@@ -139,6 +139,12 @@ func (t *txnOffsets) verify() {
 		if code == kafka.None {
 			code = said.Codes[0]
 		}
+		if code == kafka.None && adds { // as in produceCall.recheck
+			again, needed, err := t.a.Replicas.Verification(tp.Topic, kafka.TopicID{}, tp.Partition, by, adds)
+			if err == nil && needed && again != guard {
+				code = kafka.ConcurrentTransactions
+			}
+		}
 		if code != kafka.None {
 			t.refuse(code)
 			return
