@@ -247,13 +247,42 @@ func TestRule59EndAskedForAgain(t *testing.T) {
 	}
 }
 
+// A marker of no producer, or of no epoch, is not written, nor are those after it in the request, which is refused as a whole.
+func TestMarkersOfNobody(t *testing.T) {
+	t.Parallel()
+	l := connect(t, brokertest.Start(t).Addr())
+	l.Create("t", 2)
+	good := func(partition int32) kmsg.WriteTxnMarkersRequestMarker {
+		return raw.Txn{Producer: 5}.Marker(false, 0, 0, raw.Partitions{Topic: "t", Numbers: []int32{partition}})
+	}
+	for n, nobody := range []raw.Txn{{Producer: 6, Epoch: -1}, {Producer: -1}} {
+		forged := nobody.Marker(false, 0, 0, raw.Partitions{Topic: "t", Numbers: []int32{0, 9}})
+		r := l.Ask(raw.WriteMarkers(2, good(0), forged, good(1))).(*kmsg.WriteTxnMarkersResponse)
+		if len(r.Markers) != 3 {
+			t.Fatalf("%d rows", len(r.Markers))
+		}
+		for _, m := range r.Markers {
+			for _, p := range m.Topics[0].Partitions {
+				code(t, "a row of a request with a forged marker", p.ErrorCode, kafka.UnknownServerError)
+			}
+		}
+		ends := l.Ask(raw.ListOffsets(7, raw.ListRow{Topic: "t", Timestamp: -1}, raw.ListRow{Topic: "t", Partition: 1, Timestamp: -1})).(*kmsg.ListOffsetsResponse).Topics[0].Partitions
+		if before, after := ends[0].Offset, ends[1].Offset; before != int64(n)+1 || after != 0 {
+			t.Errorf("%d records in the partition before, %d in the one after", before, after)
+		}
+	}
+	alone := l.Ask(raw.WriteMarkers(2, raw.Txn{Producer: 5, Epoch: -1}.Marker(false, 0, 0, raw.Partitions{Topic: "nope", Numbers: []int32{0}}))).(*kmsg.WriteTxnMarkersResponse)
+	code(t, "for no partition that is there", alone.Markers[0].Topics[0].Partitions[0].ErrorCode, kafka.UnknownTopicOrPartition)
+}
+
 // A marker that comes again, as from a coordinator that has died in between, is no error; one of an older epoch or of a coordinator that
 // was replaced is.
 func TestRule62MarkersSentAgain(t *testing.T) {
 	t.Parallel()
 	l := connect(t, brokertest.Start(t).Addr())
 	topic := l.Create("t", 1)
-	me := l.begin("tx")
+	l.begin("tx")
+	me := l.begin("tx") // in epoch 1: there is one before
 	code(t, "add", l.add(3, me, "t", 0), kafka.None)
 	code(t, "send", l.send(11, me, 0, 1, "t", topic).ErrorCode, kafka.None)
 	mark := func(what string, version int16, by raw.Txn, epoch int32, want kafka.Error) {

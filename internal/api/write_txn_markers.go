@@ -12,7 +12,8 @@ import (
 
 // writeTxnMarkers ends transactions in partitions (key 27): for the coordinator on another node, and for an operator who clears a
 // transaction that hangs. Each partition holds the producer's epoch and the coordinator's against what it knows; where there is nothing to
-// end a marker is written all the same, as it may come again.
+// end a marker is written all the same, as it may come again. A marker of no producer, or of no epoch, ends the request: it and those
+// after it are not written, and all is answered with UNKNOWN_SERVER_ERROR, as Kafka does.
 func (a *API) writeTxnMarkers(c call) {
 	req := kmsg.NewPtrWriteTxnMarkersRequest()
 	if !c.decode(req) {
@@ -22,8 +23,13 @@ func (a *API) writeTxnMarkers(c call) {
 	rows := make([]kmsg.WriteTxnMarkersResponseMarker, len(req.Markers))
 	var left atomic.Int64
 	left.Store(int64(len(req.Markers)) + 1)
+	forged := false
 	done := func() {
 		if left.Add(-1) != 0 {
+			return
+		}
+		if forged {
+			c.answer(refusedMarkers(req))
 			return
 		}
 		for _, row := range rows {
@@ -39,6 +45,11 @@ func (a *API) writeTxnMarkers(c call) {
 		rows[i] = kmsg.NewWriteTxnMarkersResponseMarker()
 		rows[i].ProducerID = m.ProducerID
 		marked := markedPartitions(image, m, &rows[i])
+		if len(marked.partitions) > 0 && (m.ProducerID < 0 || m.ProducerEpoch < 0) {
+			forged = true
+			left.Add(int64(i - len(req.Markers)))
+			break
+		}
 		if len(marked.partitions) == 0 {
 			done()
 			continue
@@ -54,6 +65,27 @@ func (a *API) writeTxnMarkers(c call) {
 		})
 	}
 	done()
+}
+
+// refusedMarkers answers for all partitions of all markers.
+func refusedMarkers(req *kmsg.WriteTxnMarkersRequest) *kmsg.WriteTxnMarkersResponse {
+	resp := kmsg.NewPtrWriteTxnMarkersResponse()
+	for i := range req.Markers {
+		row := kmsg.NewWriteTxnMarkersResponseMarker()
+		row.ProducerID = req.Markers[i].ProducerID
+		for _, t := range req.Markers[i].Topics {
+			topic := kmsg.NewWriteTxnMarkersResponseMarkerTopic()
+			topic.Topic = t.Topic
+			for _, n := range t.Partitions {
+				topic.Partitions = append(topic.Partitions, kmsg.WriteTxnMarkersResponseMarkerTopicPartition{
+					Partition: n, ErrorCode: int16(kafka.UnknownServerError),
+				})
+			}
+			row.Topics = append(row.Topics, topic)
+		}
+		resp.Markers = append(resp.Markers, row)
+	}
+	return resp
 }
 
 // marking is what a marker is to be written to, and where in the answer the code of each goes.
