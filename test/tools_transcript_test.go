@@ -342,7 +342,8 @@ func (s *side) script(c *command, words []string) (status int, printed string, e
 func (s *side) masked(c *command, status int, printed string) (lines []string) {
 	_, port, _ := strings.Cut(s.address, ":")
 	_, controlPort, _ := strings.Cut(s.control, ":")
-	printed = strings.NewReplacer(s.data, "DATA", s.work, "WORK", s.address, "ADDRESS", s.control, "CONTROLLER", port, "PORT", controlPort, "PORT", "}{", "}\n{", "}ERROR", "}\nERROR").Replace(printed)
+	printed = strings.NewReplacer(s.data, "DATA", s.work, "WORK", s.address, "ADDRESS", s.control, "CONTROLLER", "}{", "}\n{", "}ERROR", "}\nERROR").Replace(printed)
+	printed = regexp.MustCompile(`\b(`+port+`|`+controlPort+`)\b`).ReplaceAllString(printed, "PORT") // and no part of another number
 	for line := range strings.Lines(printed) {
 		line = mask(c, strings.TrimRight(line, " \t\r\n"))
 		if line != "" {
