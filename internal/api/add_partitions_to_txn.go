@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"slices"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -22,63 +23,74 @@ func (a *API) addPartitionsToTxn(c call) {
 		a.addPartitionsOfClient(c, req)
 		return
 	}
-	rows := lastOfEach(req.Transactions)
-	resp := kmsg.NewPtrAddPartitionsToTxnResponse()
-	resp.Transactions = make([]kmsg.AddPartitionsToTxnResponseTransaction, len(rows))
+	ids, byID := rowsByID(req.Transactions)
+	answers := make([][]kmsg.AddPartitionsToTxnResponseTransaction, len(ids))
 	var left atomic.Int64
-	left.Store(int64(len(rows)) + 1)
+	left.Store(int64(len(ids)) + 1)
 	done := func() {
 		if left.Add(-1) == 0 {
+			resp := kmsg.NewPtrAddPartitionsToTxnResponse()
+			resp.Transactions = slices.Concat(answers...)
 			c.answer(resp)
 		}
 	}
-	for i, row := range rows {
+	for i, id := range ids {
+		rows := byID[id]
+		last := &rows[len(rows)-1]
 		cmd := &txn.AddPartitions{
-			ID:       txn.ID{Producer: kafka.ProducerID(row.ProducerID), Epoch: kafka.ProducerEpoch(row.ProducerEpoch)},
-			Protocol: 2, VerifyOnly: row.VerifyOnly,
+			ID:       txn.ID{Producer: kafka.ProducerID(last.ProducerID), Epoch: kafka.ProducerEpoch(last.ProducerEpoch)},
+			Protocol: 2, VerifyOnly: last.VerifyOnly,
 		}
-		for _, t := range row.Topics {
+		for _, t := range last.Topics {
 			for _, n := range t.Partitions {
 				cmd.Partitions = append(cmd.Partitions, kafka.TopicPartition{Topic: t.Topic, Partition: n})
 			}
 		}
-		a.addPartitions(row.TransactionalID, cmd, func(code func(i int) kafka.Error) {
-			answer := kmsg.NewAddPartitionsToTxnResponseTransaction()
-			answer.TransactionalID = row.TransactionalID
-			at := 0
-			for _, t := range row.Topics {
-				topic := kmsg.NewAddPartitionsToTxnResponseTransactionTopic()
-				topic.Topic = t.Topic
-				for _, n := range t.Partitions {
-					p := kmsg.NewAddPartitionsToTxnResponseTransactionTopicPartition()
-					p.Partition, p.ErrorCode = n, int16(code(at))
-					topic.Partitions = append(topic.Partitions, p)
-					at++
-				}
-				if len(topic.Partitions) > 0 {
-					answer.Topics = append(answer.Topics, topic)
-				}
+		a.addPartitions(id, cmd, func(all kafka.Error, code func(i int) kafka.Error) {
+			if all == kafka.None {
+				rows = rows[len(rows)-1:]
 			}
-			resp.Transactions[i] = answer
+			for k := range rows {
+				answers[i] = append(answers[i], addedRow(&rows[k], code))
+			}
 			done()
 		})
 	}
 	done()
 }
 
-// lastOfEach leaves one row of each transactional id: the last, as Kafka does.
-func lastOfEach(rows []kmsg.AddPartitionsToTxnRequestTransaction) []kmsg.AddPartitionsToTxnRequestTransaction {
-	at := make(map[string]int, len(rows))
-	kept := rows[:0]
+// rowsByID gathers the rows of each transactional id, and lists the ids as they came. The last row of an id counts, as in Kafka; where the
+// coordinator refuses it, all of them are answered so.
+func rowsByID(rows []kmsg.AddPartitionsToTxnRequestTransaction) (ids []string, byID map[string][]kmsg.AddPartitionsToTxnRequestTransaction) {
+	byID = make(map[string][]kmsg.AddPartitionsToTxnRequestTransaction, len(rows))
 	for _, row := range rows {
-		if i, again := at[row.TransactionalID]; again {
-			kept[i] = row
-			continue
+		if len(byID[row.TransactionalID]) == 0 {
+			ids = append(ids, row.TransactionalID)
 		}
-		at[row.TransactionalID] = len(kept)
-		kept = append(kept, row)
+		byID[row.TransactionalID] = append(byID[row.TransactionalID], row)
 	}
-	return kept
+	return ids, byID
+}
+
+// addedRow answers a row with the code of each of its partitions, by its place.
+func addedRow(row *kmsg.AddPartitionsToTxnRequestTransaction, code func(i int) kafka.Error) kmsg.AddPartitionsToTxnResponseTransaction {
+	answer := kmsg.NewAddPartitionsToTxnResponseTransaction()
+	answer.TransactionalID = row.TransactionalID
+	at := 0
+	for _, t := range row.Topics {
+		topic := kmsg.NewAddPartitionsToTxnResponseTransactionTopic()
+		topic.Topic = t.Topic
+		for _, n := range t.Partitions {
+			p := kmsg.NewAddPartitionsToTxnResponseTransactionTopicPartition()
+			p.Partition, p.ErrorCode = n, int16(code(at))
+			topic.Partitions = append(topic.Partitions, p)
+			at++
+		}
+		if len(topic.Partitions) > 0 {
+			answer.Topics = append(answer.Topics, topic)
+		}
+	}
+	return answer
 }
 
 func (a *API) addPartitionsOfClient(c call, req *kmsg.AddPartitionsToTxnRequest) {
@@ -88,7 +100,7 @@ func (a *API) addPartitionsOfClient(c call, req *kmsg.AddPartitionsToTxnRequest)
 			cmd.Partitions = append(cmd.Partitions, kafka.TopicPartition{Topic: t.Topic, Partition: n})
 		}
 	}
-	a.addPartitions(req.TransactionalID, cmd, func(code func(i int) kafka.Error) {
+	a.addPartitions(req.TransactionalID, cmd, func(_ kafka.Error, code func(i int) kafka.Error) {
 		resp := kmsg.NewPtrAddPartitionsToTxnResponse()
 		at := 0
 		for _, t := range req.Topics {
@@ -107,8 +119,8 @@ func (a *API) addPartitionsOfClient(c call, req *kmsg.AddPartitionsToTxnRequest)
 }
 
 // addPartitions asks the coordinator, all or nothing: when one of the partitions can't be added, none is. done is given the code of each of
-// the command's partitions, by its place.
-func (a *API) addPartitions(transactionalID string, cmd *txn.AddPartitions, done func(code func(i int) kafka.Error)) {
+// the command's partitions, by its place, and beside them the coordinator's if it is the same for all.
+func (a *API) addPartitions(transactionalID string, cmd *txn.AddPartitions, done func(all kafka.Error, code func(i int) kafka.Error)) {
 	image := a.Coord.Image()
 	failed := make(map[int]kafka.Error)
 	for i, tp := range cmd.Partitions {
@@ -121,12 +133,12 @@ func (a *API) addPartitions(transactionalID string, cmd *txn.AddPartitions, done
 		}
 	}
 	if len(failed) > 0 {
-		done(func(i int) kafka.Error { return cmp.Or(failed[i], kafka.OperationNotAttempted) })
+		done(kafka.None, func(i int) kafka.Error { return cmp.Or(failed[i], kafka.OperationNotAttempted) })
 		return
 	}
 	a.Transact(transactionalID, cmd, func(r txn.Reply) {
 		reply := r.(*txn.AddPartitionsReply)
-		done(func(i int) kafka.Error {
+		done(reply.Code, func(i int) kafka.Error {
 			if reply.Code != kafka.None {
 				return reply.Code
 			}

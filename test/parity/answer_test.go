@@ -324,7 +324,12 @@ func (w *world) shownBatches(b []byte) string {
 		if batch.LogAppendTime() && near(batch.MaxTimestampMs()) {
 			batch.SetMaxTimestamp(1, true)
 		}
-		if name := w.producerName(int64(batch.ProducerID())); name != "" {
+		name := w.producerName(int64(batch.ProducerID()))
+		if name == "" && batch.IsControl() { // of a producer that nobody was given: forged
+			txns += fmt.Sprint(" ", batch.ProducerID(), shownTxn(batch))
+			raw.Put(17, int32(0))(batch)
+		}
+		if name != "" {
 			txns += " " + name + shownTxn(batch)
 			raw.Put(43, int64(0))(batch)
 			raw.Put(17, int32(0))(batch)
