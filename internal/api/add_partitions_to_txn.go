@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"slices"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -24,13 +23,12 @@ func (a *API) addPartitionsToTxn(c call) {
 		return
 	}
 	ids, byID := rowsByID(req.Transactions)
-	answers := make([][]kmsg.AddPartitionsToTxnResponseTransaction, len(ids))
+	resp := kmsg.NewPtrAddPartitionsToTxnResponse()
+	resp.Transactions = make([]kmsg.AddPartitionsToTxnResponseTransaction, len(ids))
 	var left atomic.Int64
 	left.Store(int64(len(ids)) + 1)
 	done := func() {
 		if left.Add(-1) == 0 {
-			resp := kmsg.NewPtrAddPartitionsToTxnResponse()
-			resp.Transactions = slices.Concat(answers...)
 			c.answer(resp)
 		}
 	}
@@ -47,12 +45,12 @@ func (a *API) addPartitionsToTxn(c call) {
 			}
 		}
 		a.addPartitions(id, cmd, func(all kafka.Error, code func(i int) kafka.Error) {
-			if all == kafka.None {
-				rows = rows[len(rows)-1:]
+			if all != kafka.None {
+				for _, before := range rows[:len(rows)-1] {
+					last.Topics = append(last.Topics, before.Topics...)
+				}
 			}
-			for k := range rows {
-				answers[i] = append(answers[i], addedRow(&rows[k], code))
-			}
+			resp.Transactions[i] = addedRow(last, code)
 			done()
 		})
 	}
@@ -60,7 +58,7 @@ func (a *API) addPartitionsToTxn(c call) {
 }
 
 // rowsByID gathers the rows of each transactional id, and lists the ids as they came. The last row of an id counts, as in Kafka; where the
-// coordinator refuses it, all of them are answered so.
+// coordinator refuses it, the partitions of all of them are answered so.
 func rowsByID(rows []kmsg.AddPartitionsToTxnRequestTransaction) (ids []string, byID map[string][]kmsg.AddPartitionsToTxnRequestTransaction) {
 	byID = make(map[string][]kmsg.AddPartitionsToTxnRequestTransaction, len(rows))
 	for _, row := range rows {
