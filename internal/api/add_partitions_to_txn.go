@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"slices"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -23,12 +24,13 @@ func (a *API) addPartitionsToTxn(c call) {
 		return
 	}
 	ids, byID := rowsByID(req.Transactions)
-	resp := kmsg.NewPtrAddPartitionsToTxnResponse()
-	resp.Transactions = make([]kmsg.AddPartitionsToTxnResponseTransaction, len(ids))
+	answers := make([][]kmsg.AddPartitionsToTxnResponseTransaction, len(ids))
 	var left atomic.Int64
 	left.Store(int64(len(ids)) + 1)
 	done := func() {
 		if left.Add(-1) == 0 {
+			resp := kmsg.NewPtrAddPartitionsToTxnResponse()
+			resp.Transactions = slices.Concat(answers...)
 			c.answer(resp)
 		}
 	}
@@ -45,20 +47,16 @@ func (a *API) addPartitionsToTxn(c call) {
 			}
 		}
 		a.addPartitions(id, cmd, func(all kafka.Error, code func(i int) kafka.Error) {
-			if all != kafka.None {
-				for _, before := range rows[:len(rows)-1] {
-					last.Topics = append(last.Topics, before.Topics...)
-				}
+			for _, row := range answeredRows(rows, all) {
+				answers[i] = append(answers[i], addedRow(row, code))
 			}
-			resp.Transactions[i] = addedRow(last, code)
 			done()
 		})
 	}
 	done()
 }
 
-// rowsByID gathers the rows of each transactional id, and lists the ids as they came. The last row of an id counts, as in Kafka; where the
-// coordinator refuses it, the partitions of all of them are answered so.
+// rowsByID gathers the rows of each transactional id, and lists the ids as they came.
 func rowsByID(rows []kmsg.AddPartitionsToTxnRequestTransaction) (ids []string, byID map[string][]kmsg.AddPartitionsToTxnRequestTransaction) {
 	byID = make(map[string][]kmsg.AddPartitionsToTxnRequestTransaction, len(rows))
 	for _, row := range rows {
@@ -68,6 +66,21 @@ func rowsByID(rows []kmsg.AddPartitionsToTxnRequestTransaction) (ids []string, b
 		byID[row.TransactionalID] = append(byID[row.TransactionalID], row)
 	}
 	return ids, byID
+}
+
+// answeredRows are the rows of an id that are answered. The last one counts, as in Kafka; where the coordinator refuses the id, those that
+// add are answered as the first, and those that verify as the last.
+func answeredRows(rows []kmsg.AddPartitionsToTxnRequestTransaction, refused kafka.Error) (answered []*kmsg.AddPartitionsToTxnRequestTransaction) {
+	last := &rows[len(rows)-1]
+	verifies := func(row kmsg.AddPartitionsToTxnRequestTransaction) bool { return row.VerifyOnly }
+	adds := func(row kmsg.AddPartitionsToTxnRequestTransaction) bool { return !row.VerifyOnly }
+	if refused == kafka.None || slices.ContainsFunc(rows, verifies) {
+		answered = append(answered, last)
+	}
+	if refused != kafka.None && slices.ContainsFunc(rows, adds) {
+		answered = append(answered, &rows[0])
+	}
+	return answered
 }
 
 // addedRow answers a row with the code of each of its partitions, by its place.
