@@ -43,6 +43,9 @@ func TestRandomRequests(t *testing.T) {
 	failed := 0
 	for i := range *randomCount {
 		key, dice := randomKey(rng), rng.Uint64()
+		if len(worlds) > 1 && key == kmsg.WriteTxnMarkers {
+			continue // Kafka stumbles over odd ones when it has written a part: from then on the logs differ. The table has what is compared
+		}
 		versions := raw.VersionsOf(key)
 		version := versions[rng.IntN(len(versions))]
 		var answers []answer
