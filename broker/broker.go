@@ -353,7 +353,11 @@ func (n *Node) features() api.Features {
 }
 
 func served(feature string) bool {
-	return feature != meta.ShareVersion && feature != meta.StreamsVersion
+	switch feature {
+	case meta.MetadataVersion, meta.KRaftVersion, meta.ELRVersion, meta.GroupVersion, meta.TransactionVersion:
+		return true
+	}
+	return false // a feature that is new here says so itself
 }
 
 // createInternalTopic creates a coordinator's topic with the settings that Kafka gives it.

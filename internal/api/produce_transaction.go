@@ -208,11 +208,16 @@ func (p *produceCall) recheck(q *question, by record.Producer, codes []kafka.Err
 		part := &p.ask.Partitions[q.asked[k]]
 		b, _ := transactionalBatch(part.Records)
 		by.BaseSequence = b.BaseSequence()
-		guard, needed, err := p.a.Replicas.Verification(part.Topic, part.TopicID, part.Partition, by, true)
-		if err == nil && needed && guard != part.Guard {
+		if p.a.isVoid(part.Guard, part.Topic, part.TopicID, part.Partition, by) {
 			codes[k] = kafka.ConcurrentTransactions
 		}
 	}
+}
+
+// isVoid tells whether another guard is needed now than the one that was given to a producer whose question adds the partition.
+func (a *API) isVoid(guard producer.Guard, topic string, id kafka.TopicID, partition int32, by record.Producer) bool {
+	now, needed, err := a.Replicas.Verification(topic, id, partition, by, true)
+	return err == nil && needed && now != guard
 }
 
 // mayPass tells whether one of the answers is that the producer's last transaction is still being ended.

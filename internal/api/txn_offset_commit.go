@@ -139,11 +139,8 @@ func (t *txnOffsets) verify() {
 		if code == kafka.None {
 			code = said.Codes[0]
 		}
-		if code == kafka.None && adds { // as in produceCall.recheck
-			again, needed, err := t.a.Replicas.Verification(tp.Topic, kafka.TopicID{}, tp.Partition, by, adds)
-			if err == nil && needed && again != guard {
-				code = kafka.ConcurrentTransactions
-			}
+		if code == kafka.None && adds && t.a.isVoid(guard, tp.Topic, kafka.TopicID{}, tp.Partition, by) { // as in produceCall.recheck
+			code = kafka.ConcurrentTransactions
 		}
 		if code != kafka.None {
 			t.refuse(code)

@@ -101,9 +101,9 @@ func (h *hosting[S]) follow() {
 	defer h.following.Unlock()
 	c := h.c
 	c.mu.Lock()
-	now := c.image
+	now, closed := c.image, c.closed
 	c.mu.Unlock()
-	if now == nil {
+	if now == nil || closed { // then no log is to be opened
 		return
 	}
 	topic := topicIn(now, h.topic)
