@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -59,7 +60,9 @@ func (a *API) writeTxnMarkers(c call) {
 			CoordinatorEpoch: m.CoordinatorEpoch, Commit: m.Committed, Protocol: int16(m.TransactionVersion),
 		}, marked.partitions, func(codes []kafka.Error) {
 			for j, code := range codes {
-				*marked.codes[j] = int16(code)
+				for _, row := range marked.codes[j] {
+					*row = int16(code)
+				}
 			}
 			done()
 		})
@@ -67,12 +70,16 @@ func (a *API) writeTxnMarkers(c call) {
 	done()
 }
 
-// refusedMarkers answers for all partitions of all markers.
+// refusedMarkers answers for all partitions of all markers; of several markers of one producer for the last, as Kafka does.
 func refusedMarkers(req *kmsg.WriteTxnMarkersRequest) *kmsg.WriteTxnMarkersResponse {
 	resp := kmsg.NewPtrWriteTxnMarkersResponse()
 	for i := range req.Markers {
+		id := req.Markers[i].ProducerID
+		if slices.ContainsFunc(req.Markers[i+1:], func(m kmsg.WriteTxnMarkersRequestMarker) bool { return m.ProducerID == id }) {
+			continue
+		}
 		row := kmsg.NewWriteTxnMarkersResponseMarker()
-		row.ProducerID = req.Markers[i].ProducerID
+		row.ProducerID = id
 		for _, t := range req.Markers[i].Topics {
 			topic := kmsg.NewWriteTxnMarkersResponseMarkerTopic()
 			topic.Topic = t.Topic
@@ -88,15 +95,28 @@ func refusedMarkers(req *kmsg.WriteTxnMarkersRequest) *kmsg.WriteTxnMarkersRespo
 	return resp
 }
 
-// marking is what a marker is to be written to, and where in the answer the code of each goes.
+// marking is what a marker is to be written to, once each, and where in the answer the code of each goes.
 type marking struct {
 	partitions []kafka.TopicPartition
-	codes      []*int16
+	codes      [][]*int16
+	places     map[kafka.TopicPartition]int
+}
+
+// add has the code of a partition put there.
+func (m *marking) add(tp kafka.TopicPartition, code *int16) {
+	at, again := m.places[tp]
+	if !again {
+		at = len(m.partitions)
+		m.places[tp] = at
+		m.partitions, m.codes = append(m.partitions, tp), append(m.codes, nil)
+	}
+	m.codes[at] = append(m.codes[at], code)
 }
 
 // markedPartitions lists the partitions of a marker that exist, and answers for those that do not. The coordinators of transactions have
 // their own log, in which no transaction is ever open.
-func markedPartitions(image *meta.Image, m *kmsg.WriteTxnMarkersRequestMarker, row *kmsg.WriteTxnMarkersResponseMarker) (marked marking) {
+func markedPartitions(image *meta.Image, m *kmsg.WriteTxnMarkersRequestMarker, row *kmsg.WriteTxnMarkersResponseMarker) marking {
+	marked := marking{places: map[kafka.TopicPartition]int{}}
 	for _, t := range m.Topics {
 		if len(t.Partitions) == 0 {
 			continue
@@ -113,8 +133,7 @@ func markedPartitions(image *meta.Image, m *kmsg.WriteTxnMarkersRequestMarker, r
 			case t.Topic == meta.TransactionsTopic:
 				p.ErrorCode = int16(kafka.InvalidTopicException)
 			default:
-				marked.partitions = append(marked.partitions, kafka.TopicPartition{Topic: t.Topic, Partition: n})
-				marked.codes = append(marked.codes, &p.ErrorCode)
+				marked.add(kafka.TopicPartition{Topic: t.Topic, Partition: n}, &p.ErrorCode)
 			}
 		}
 		row.Topics = append(row.Topics, answer)

@@ -43,9 +43,6 @@ func TestRandomRequests(t *testing.T) {
 	failed := 0
 	for i := range *randomCount {
 		key, dice := randomKey(rng), rng.Uint64()
-		if len(worlds) > 1 && key == kmsg.WriteTxnMarkers {
-			continue // Kafka stumbles over odd ones when it has written a part: from then on the logs differ. The table has what is compared
-		}
 		versions := raw.VersionsOf(key)
 		version := versions[rng.IntN(len(versions))]
 		var answers []answer
@@ -88,8 +85,11 @@ func randomKey(rng *rand.Rand) kmsg.Key {
 func furnish(w *world) {
 	l := w.links[0]
 	warmUp(l)
-	w.ids["r"] = l.Create("r", 3, "retention.ms", "-1")
-	w.ids["compact"] = l.Create("compact", 1, "cleanup.policy", "compact")
+	// A marker is of today and the records are of 2020: it would begin a segment, and until Kafka has removed one whose records are deleted it
+	// finds no offset by time in the next.
+	const never = "9223372036854775807"
+	w.ids["r"] = l.Create("r", 3, "retention.ms", "-1", "segment.ms", never)
+	w.ids["compact"] = l.Create("compact", 1, "cleanup.policy", "compact", "segment.ms", never)
 	raw.Until(l, raw.ListOffsets(1, raw.ListRow{Topic: "r", Timestamp: -1}, raw.ListRow{Topic: "r", Partition: 1, Timestamp: -1}, raw.ListRow{Topic: "r", Partition: 2, Timestamp: -1}, raw.ListRow{Topic: "compact", Timestamp: -1}), "leaders", func(r *kmsg.ListOffsetsResponse) bool {
 		for _, topic := range r.Topics {
 			for _, p := range topic.Partitions {
