@@ -307,7 +307,7 @@ func TestRule62MarkersSentAgain(t *testing.T) {
 		mark("of a coordinator before", version, me, 2, kafka.TransactionCoordinatorFenced)
 		before := me
 		before.Epoch--
-		mark("of an epoch before", version, before, 3, kafka.UnknownServerError) // as Kafka
+		mark("of an epoch before", version, before, 3, kafka.InvalidProducerEpoch)
 	}
 	if end, stable := l.stable("t", 0), l.stable("t", 1); end != stable {
 		t.Errorf("the last stable offset is %d at the end %d", stable, end)

@@ -468,10 +468,6 @@ func (r *markerRequest) failed(index int, err error) (again bool) {
 	switch code {
 	case kafka.NotCoordinator, kafka.CoordinatorNotAvailable, kafka.CoordinatorLoadInProgress:
 		code = kafka.NotLeaderOrFollower // who sends markers expects no codes of groups
-	case kafka.InvalidProducerEpoch:
-		if r.partitions[index].Topic != meta.OffsetsTopic {
-			code = kafka.UnknownServerError // what Kafka makes of it here
-		}
 	case kafka.KafkaStorageError:
 		if _, leads := r.of.c.opts.Partitions.Leads(r.partitions[index]); !leads {
 			code = kafka.UnknownTopicOrPartition // its log directory is offline

@@ -593,7 +593,7 @@ func TestForgedMarkers(t *testing.T) {
 		})
 		got := ask(at("t", 0), at("t", 1), at("t", 2), at("t", 3), at("t", -1), at("nowhere", 0), w.offsetsOf("g"), at("t", 0))
 		want := []kafka.Error{
-			kafka.None, kafka.UnknownServerError, kafka.NotEnoughReplicas, kafka.UnknownTopicOrPartition, kafka.UnknownTopicOrPartition,
+			kafka.None, kafka.InvalidProducerEpoch, kafka.NotEnoughReplicas, kafka.UnknownTopicOrPartition, kafka.UnknownTopicOrPartition,
 			kafka.UnknownTopicOrPartition, kafka.None, kafka.None,
 		}
 		if !slices.Equal(got, want) {
