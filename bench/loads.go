@@ -200,10 +200,32 @@ func newTopic(ctx context.Context, b *broker, count int32, configs map[string]*s
 		cl.Close()
 		return "", nil, err
 	}
+	if err := led(ctx, admin, name); err != nil {
+		cl.Close()
+		return "", nil, err
+	}
 	return name, func() {
 		_, _ = admin.DeleteTopic(ctx, name)
 		cl.Close()
 	}, nil
+}
+
+// led waits until every partition of a new topic has a leader that knows of it: Kafka answers before.
+func led(ctx context.Context, admin *kadm.Client, topic string) error {
+	for {
+		ends, err := admin.ListEndOffsets(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if ends.Error() == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s has no leaders: %w", topic, ends.Error())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // fill produces count values, cycling through all, and returns when they are acknowledged.
