@@ -117,15 +117,3 @@ type ConfigResult struct {
 	Resource Resource
 	Err      error
 }
-
-// Registration is what a broker tells about itself when it starts.
-type Registration struct {
-	ID          kafka.NodeID
-	Incarnation kafka.UUID
-	Rack        *string
-	Endpoints   []Endpoint
-	Features    []FeatureRange
-	LogDirs     []kafka.UUID
-	Cordoned    []kafka.UUID // of these, those that take no new replicas
-	Unclean     bool         // the log directories were not closed cleanly: every partition that it leads needs a new leader epoch
-}
