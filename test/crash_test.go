@@ -307,17 +307,27 @@ func (w *crashWorld) compare(when string, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
 	for _, m := range w.members {
-		m.check(t, w.committed[m.group], must(w.adm.FetchOffsets(ctx, m.group))(t))
+		m.check(t, w.committed[m.group], w.offsets(ctx, m.group, patience))
 	}
 	if w.stray.topic != "" {
-		w.compareStray(ctx)
+		w.compareStray(ctx, patience)
 	}
 	if t.Failed() {
 		t.Fatalf("failed: %s", when)
 	}
 }
 
-func (w *crashWorld) compareStray(ctx context.Context) {
+// offsets asks for what a group has committed, by the ids of topics that a Kafka that has just started may not know yet.
+func (w *crashWorld) offsets(ctx context.Context, group string, patience time.Duration) (found kadm.OffsetResponses) {
+	w.t.Helper()
+	eventually(w.t, patience, "the offsets of group "+group+" are there", func() (err error) {
+		found, err = w.adm.FetchOffsets(ctx, group)
+		return err
+	})
+	return found
+}
+
+func (w *crashWorld) compareStray(ctx context.Context, patience time.Duration) {
 	t, s := w.t, w.stray
 	t.Helper()
 	topic, there := must(w.adm.ListTopics(ctx, s.topic))(t)[s.topic]
@@ -334,7 +344,7 @@ func (w *crashWorld) compareStray(ctx context.Context) {
 	if s.tried == 0 {
 		return
 	}
-	commit, _ := must(w.adm.FetchOffsets(ctx, inFlight))(t).Lookup(crashTopic, 0)
+	commit, _ := w.offsets(ctx, inFlight, patience).Lookup(crashTopic, 0)
 	if commit.At > s.tried || s.commits > 0 && commit.At < s.commits {
 		t.Errorf("group %s: offset %d, acknowledged %d, sent %d", inFlight, commit.At, s.commits, s.tried)
 	}
