@@ -9,6 +9,7 @@ object a line: {committed: TRANSACTION} when that was acknowledged, {aborted: TR
 after one that it aborted because something failed. When it can't go on, it ends with code 3, and is to be started again.
 """
 
+import faulthandler
 import os
 import random
 import signal
@@ -41,6 +42,7 @@ producer = Producer({
     "partitioner": "murmur2_random",
 })
 running, changed = True, False
+timeout = 30  # of each call, in seconds
 following = {}  # the offset that comes next, by partition, where that is known: the input has no gaps
 
 
@@ -61,11 +63,21 @@ def end(reason):
     os._exit(3)
 
 
+def bounded(call, *args, **named):
+    """Calls what has a timeout of its own. librdkafka's send_offsets_to_transaction may overlook it (its issues 5456 and 5511): then the
+    stack is printed and the job ends, as one does that its supervisor ends."""
+    faulthandler.dump_traceback_later(timeout + 30, exit=True)
+    try:
+        return call(*args, **named)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 def tried(call, *args):
     """Calls until it succeeds or fails for good."""
     while True:
         try:
-            return call(*args)
+            return bounded(call, *args)
         except KafkaException as failed:
             if not failed.args[0].retriable():
                 raise
@@ -76,7 +88,7 @@ def rewind():
     owned = consumer.assignment()
     if not owned:
         return
-    for p in consumer.committed(owned, timeout=60):
+    for p in bounded(consumer.committed, owned, timeout=timeout):
         if p.error is not None:
             end(p.error)
         consumer.seek(TopicPartition(p.topic, p.partition, p.offset if p.offset >= 0 else OFFSET_BEGINNING))
@@ -108,27 +120,27 @@ def copy(records, transaction, abort):
         producer.produce(output, key=r.key(), value=r.value() + f" {transaction} {len(records)}".encode())
         ends[r.topic(), r.partition()] = r.offset() + 1
     offsets = [TopicPartition(topic, p, end) for (topic, p), end in ends.items()]
-    tried(producer.send_offsets_to_transaction, offsets, consumer.consumer_group_metadata(), 60)
+    tried(producer.send_offsets_to_transaction, offsets, consumer.consumer_group_metadata(), timeout)
     if abort:
-        producer.flush(60)
-        tried(producer.abort_transaction, 60)
+        bounded(producer.flush, timeout)
+        tried(producer.abort_transaction, timeout)
         rewind()
     else:
-        tried(producer.commit_transaction, 60)
+        tried(producer.commit_transaction, timeout)
         printed(committed=transaction)
 
 
 signal.signal(signal.SIGTERM, stop)
 run = f"{transactional_id}-{os.getpid()}-{random.getrandbits(32):x}"
 try:
-    tried(producer.init_transactions, 60)
+    tried(producer.init_transactions, timeout)
 except KafkaException as failed:
     end(failed)
 consumer.subscribe([source], on_assign=changes, on_revoke=changes, on_lost=changes)
 count = idle = 0
 while running:
     changed = False
-    polled = consumer.consume(40, 0.2)
+    polled = bounded(consumer.consume, 40, 0.2)
     records = [r for r in polled if r.error() is None]
     for r in polled:
         if r.error() is not None:
@@ -157,7 +169,7 @@ while running:
         if not failed.args[0].txn_requires_abort():
             end(failed)
         try:
-            tried(producer.abort_transaction, 60)
+            tried(producer.abort_transaction, timeout)
             printed(aborted=transaction)
             rewind()
         except KafkaException as again:
