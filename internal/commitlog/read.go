@@ -1,9 +1,11 @@
 package commitlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"sort"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -58,7 +60,9 @@ func (l *Log) Read(from, bound kafka.Offset, maxBytes int, atLeastOne bool) (Chu
 	}
 }
 
-// ReadCommitted is Read with the aborted transactions that have a record in the chunk, in the order of their markers.
+// ReadCommitted is Read with the aborted transactions that have a record in the chunk, in the order in which they begin:
+// Kafka's is that of their markers, which kafkajs takes for this one, so that it delivers the records of a transaction within which another
+// began and was aborted.
 func (l *Log) ReadCommitted(from, bound kafka.Offset, maxBytes int, atLeastOne bool) (Chunk, []AbortedTxn, error) {
 	for {
 		end, seen := l.EndOffset(), l.segments.Load()
@@ -71,6 +75,7 @@ func (l *Log) ReadCommitted(from, bound kafka.Offset, maxBytes int, atLeastOne b
 			}
 		}
 		if err == nil || !l.wasCut(err, seen, end) {
+			slices.SortFunc(aborted, func(a, b AbortedTxn) int { return cmp.Compare(a.FirstOffset, b.FirstOffset) })
 			return chunk, aborted, l.readError(err)
 		}
 	}

@@ -125,6 +125,23 @@ func FuzzParseTxnIndex(f *testing.F) {
 	})
 }
 
+// TestAbortedTransactionsComeAsTheyBegin: the one that begins within another ends first, and is listed behind it.
+func TestAbortedTransactionsComeAsTheyBegin(t *testing.T) {
+	l := newLog(t, vfs.NewMemory(), smallConfig())
+	appendNoted(t, l, transactional(1, 0))
+	appendNoted(t, l, transactional(2, 0))
+	appendNoted(t, l, abortOf(2))
+	appendNoted(t, l, abortOf(1))
+	chunk, aborted, err := l.ReadCommitted(0, l.EndOffset(), 1<<20, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer chunk.Release()
+	if len(aborted) != 2 || aborted[0].ProducerID != 1 || aborted[1].ProducerID != 2 || aborted[0].FirstOffset >= aborted[1].FirstOffset {
+		t.Fatalf("aborted are %v, want producer 1's, which begins first, and producer 2's", aborted)
+	}
+}
+
 // TestNoBitOfATransactionIndexHidesAnAbort: each bit of a file is flipped, and who reads what is committed is told of the same
 // transactions. One may seem to begin with an earlier one of its producer: that can be told by `raftsman log verify` alone.
 func TestNoBitOfATransactionIndexHidesAnAbort(t *testing.T) {
