@@ -3,6 +3,7 @@
 package proxy
 
 import (
+	"bufio"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -186,7 +188,7 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	defer p.drop(broker)
-	c := &connection{p: p, client: client, broker: broker, answers: map[int32]answer{}}
+	c := &connection{p: p, client: client, broker: broker, requests: bufio.NewReader(client), ended: make(chan struct{}), answers: map[int32]answer{}}
 	var answers sync.WaitGroup
 	answers.Go(c.passAnswers)
 	c.passRequests()
@@ -199,7 +201,9 @@ func (p *Proxy) serve(client net.Conn) {
 type connection struct {
 	p              *Proxy
 	client, broker net.Conn
-	mu             sync.Mutex // guards answers
+	requests       *bufio.Reader // of client
+	ended          chan struct{} // closed with client by who passes answers
+	mu             sync.Mutex    // guards answers
 	answers        map[int32]answer
 }
 
@@ -211,14 +215,14 @@ type answer struct {
 
 func (c *connection) passRequests() {
 	for {
-		frame, err := readFrame(c.client)
+		frame, err := readFrame(c.requests)
 		if err != nil {
 			return
 		}
 		choice := c.p.decide(frame)
 		switch choice.Fault {
 		case Delay:
-			if !c.p.wait(choice.After) {
+			if !c.lasts(choice.After) {
 				return
 			}
 		case DropRequest:
@@ -241,8 +245,44 @@ func (c *connection) passRequests() {
 	}
 }
 
+// lasts waits, and tells whether the connection is still there then: what is delayed does not reach the broker after the client has
+// seen the connection end and may have sent it again. That is what Late is for, which spares what can't bear it.
+func (c *connection) lasts(d time.Duration) bool {
+	more := make(chan error, 1)
+	go func() {
+		_, err := c.requests.Peek(1)
+		more <- err
+	}()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	var read, there bool
+	var err error
+	for waiting := true; waiting; {
+		select {
+		case err = <-more:
+			read, more = true, nil
+			waiting = err == nil
+		case <-timer.C:
+			there, waiting = true, false
+		case <-c.ended:
+			waiting = false
+		case <-c.p.ctx.Done():
+			waiting = false
+		}
+	}
+	if !read {
+		_ = c.client.SetReadDeadline(time.Unix(0, 1))
+		err = <-more
+		_ = c.client.SetReadDeadline(time.Time{})
+	}
+	return there && (err == nil || errors.Is(err, os.ErrDeadlineExceeded))
+}
+
 func (c *connection) passAnswers() {
-	defer func() { _ = c.client.Close() }() // which ends passRequests too
+	defer func() { // which ends passRequests too
+		close(c.ended)
+		_ = c.client.Close()
+	}()
 	for {
 		frame, err := readFrame(c.broker)
 		if err != nil {

@@ -157,6 +157,62 @@ func TestEachFaultBefallsARequest(t *testing.T) {
 	}
 }
 
+// TestWhatIsDelayedEndsWithItsConnection: a request waits, and the connection is ended by the client, or as the answer to the one before is
+// lost. It never comes then: the client may have sent it again by now, and gone on.
+func TestWhatIsDelayedEndsWithItsConnection(t *testing.T) {
+	for _, by := range []string{"client", "lost answer"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			s, asked := serve(t), false
+			p, err := Start("127.0.0.1:0", s.Addr().String(), func(r Request) Choice {
+				if r.Key == TxnOffsetCommit {
+					return Choice{Delay, 2 * time.Second}
+				}
+				if first := !asked; first && by == "lost answer" {
+					asked = true
+					return Choice{DropAnswer, 0}
+				}
+				return Choice{}
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Close)
+			p.Faults(true)
+			client, err := net.Dial("tcp", p.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = client.Close() })
+			commit := kmsg.NewPtrTxnOffsetCommitRequest()
+			commit.Version = 3
+			if _, err := client.Write(append(endTxn(1), frameOf(2, commit)...)); err != nil {
+				t.Fatal(err)
+			}
+			if a := s.next(t); a.id != 1 {
+				t.Fatalf("came %v", a)
+			}
+			if by == "client" {
+				_ = client.Close()
+			} else if _, err := readFrame(client); !errors.Is(err, io.EOF) {
+				t.Fatalf("the connection ends with %v", err)
+			}
+			other, err := net.Dial("tcp", p.Addr()) // what comes on it comes after what is delayed
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = other.Close() })
+			time.Sleep(2500 * time.Millisecond) // the time that is under test
+			if _, err := other.Write(endTxn(3)); err != nil {
+				t.Fatal(err)
+			}
+			if a := s.next(t); a.id != 3 {
+				t.Errorf("came %v, after the connection had ended", a)
+			}
+		})
+	}
+}
+
 func TestOnlyTransactionsMeetFaults(t *testing.T) {
 	id := "id"
 	of := func(version int16, transactionalID *string) []byte {
