@@ -1,5 +1,7 @@
 package brokertest_test
 
+import "strings"
+
 // groupStory is what is known of one group.
 type groupStory struct {
 	committed map[place]int64 // the greatest acknowledged commit since the last reset
@@ -61,13 +63,21 @@ func (l *ledger) names(group, member string, instance *string) {
 	l.group(group).instances[member] = *instance
 }
 
-// who is a member's instance id, or its own.
+// who is a member's instance id, or its own. Others may hear of the new id of a static member whose own answer was lost: it begins with
+// the instance id, as Kafka makes them.
 func (g *groupStory) who(member string) string {
 	if instance, ok := g.instances[member]; ok {
 		return instance
 	}
+	for _, instance := range g.instances {
+		if rest, ok := strings.CutPrefix(member, instance+"-"); ok && len(rest) == uuidLength {
+			return instance
+		}
+	}
 	return member
 }
+
+const uuidLength = 36
 
 // leads is told who was made leader of a generation.
 func (l *ledger) leads(group string, generation int32, member string) {
