@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -180,7 +181,8 @@ func (p *Proxy) dial() (net.Conn, error) {
 	return broker, err
 }
 
-// serve forwards one connection until either side ends it, or a fault does.
+// serve forwards one connection until either side ends it, or a fault does. The client sees the end when the broker is through with all that
+// has reached it: what the client then sends again comes after it.
 func (p *Proxy) serve(client net.Conn) {
 	defer p.drop(client)
 	broker, err := p.dial()
@@ -192,8 +194,7 @@ func (p *Proxy) serve(client net.Conn) {
 	var answers sync.WaitGroup
 	answers.Go(c.passAnswers)
 	c.passRequests()
-	_ = client.Close()
-	_ = broker.Close()
+	c.lose()
 	answers.Wait()
 }
 
@@ -203,8 +204,18 @@ type connection struct {
 	client, broker net.Conn
 	requests       *bufio.Reader // of client
 	ended          chan struct{} // closed with client by who passes answers
+	lost           atomic.Bool   // what the broker still answers is lost
 	mu             sync.Mutex    // guards answers
 	answers        map[int32]answer
+}
+
+// lose sends the broker nothing more, and the client none of its answers. It may take a while to end the connection, but not for ever.
+func (c *connection) lose() {
+	c.lost.Store(true)
+	_ = c.broker.SetReadDeadline(time.Now().Add(dialTimeout))
+	if half, ok := c.broker.(*net.TCPConn); ok {
+		_ = half.CloseWrite()
+	}
 }
 
 // answer is what is to happen when the answer to a request comes.
@@ -294,13 +305,16 @@ func (c *connection) passAnswers() {
 		c.mu.Unlock()
 		switch of.fault {
 		case DropAnswer:
-			return
+			c.lose()
 		case Repeat:
 			c.p.send(of.request)
 		default:
 		}
+		if c.lost.Load() {
+			continue
+		}
 		if _, err := c.client.Write(frame); err != nil {
-			return
+			c.lose()
 		}
 	}
 }
