@@ -239,8 +239,9 @@ func (m *Member) votersMayHaveChanged() {
 	switch m.kind {
 	case Leader:
 		for _, key := range slices.SortedFunc(maps.Keys(m.leadership.replicas), compareKeys) {
-			if now := m.replicaKey(key); now != key { // kraft.version 1 has given it its directory
-				m.leadership.replicas[now] = m.leadership.replicas[key]
+			i := slices.IndexFunc(m.voters(), func(v Voter) bool { return v.ID == key.ID })
+			if i >= 0 && key.Directory.IsZero() && key != m.voters()[i].key() { // kraft.version 1 has told which replica it is
+				m.leadership.replicas[m.voters()[i].key()] = m.leadership.replicas[key]
 				delete(m.leadership.replicas, key)
 			}
 		}
