@@ -144,7 +144,7 @@ func (m *Member) failed(c call) {
 			f.elsewhere = true
 		}
 	case versionsCall:
-		m.versionsUnknown(kafka.RequestTimedOut)
+		m.versionsUnknown(kafka.BrokerNotAvailable)
 	}
 }
 

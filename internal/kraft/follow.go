@@ -195,17 +195,17 @@ func (m *Member) beginDownload(c call, id SnapshotID) {
 }
 
 func (m *Member) snapshotAnswered(c call, r *FetchSnapshotResponse) {
-	// The leader may have removed it by now: then a Fetch tells of another.
-	code, lost := r.Error, r.Error == kafka.SnapshotNotFound || r.Error == kafka.PositionOutOfRange
-	if lost {
-		code = kafka.None
+	answered := m.learn(c, r.Error, r.Current)
+	if m.following == nil || m.following.download == nil {
+		return
 	}
-	if !m.learn(c, code, r.Current) || m.following == nil || m.following.download == nil {
+	d := m.following.download
+	if !answered { // the leader may have removed it by now: a Fetch tells of another. Kafka 4.4 says UNKNOWN_SERVER_ERROR then.
+		m.following.download = nil
 		return
 	}
 	m.leaderAnswered()
-	d := m.following.download
-	if lost || r.Snapshot != d.id || r.Position != d.position || len(r.Bytes) == 0 {
+	if r.Snapshot != d.id || r.Position != d.position || len(r.Bytes) == 0 {
 		m.following.download = nil
 		m.calls.backOff(c.slot, m.nowMs+m.patienceMs())
 		return

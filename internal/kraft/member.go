@@ -30,8 +30,8 @@ type Config struct {
 	RequestTimeoutMs     int64 // controller.quorum.request.timeout.ms; 2,000 by default
 	RetryBackoffMs       int64 // controller.quorum.retry.backoff.ms; 20 by default
 	FetchMaxWaitMs       int32 // how long a Fetch waits at the leader for something new; 500 by default, as Kafka's
-	FetchMaxBytes        int32 // of one answer; 8 MiB by default, as Kafka's
-	SnapshotMaxBytes     int32 // of one part of a snapshot; 8 MiB by default
+	FetchMaxBytes        int32 // controller.quorum.fetch.max.bytes; 1 MiB by default
+	SnapshotMaxBytes     int32 // controller.quorum.fetch.snapshot.max.bytes; 1 MiB by default
 
 	Rand *rand.Rand
 }
@@ -50,7 +50,7 @@ func (c Config) withDefaults() Config {
 	const mebibyte = 1 << 20
 	for _, bytes := range []*int32{&c.FetchMaxBytes, &c.SnapshotMaxBytes} {
 		if *bytes <= 0 {
-			*bytes = 8 * mebibyte
+			*bytes = mebibyte
 		}
 	}
 	if c.FetchMaxWaitMs <= 0 {

@@ -65,8 +65,13 @@ func (m *Member) checkLeaderRequest(epoch kafka.Epoch) kafka.Error {
 }
 
 func (m *Member) fetch(ticket Ticket, r *FetchRequest) {
-	if r.MaxWaitMs < 0 || r.Offset < 0 || r.LastEpoch < 0 || r.LastEpoch > r.Epoch || r.Replica.ID == m.cfg.ID {
+	if r.MaxWaitMs < 0 || r.Offset < 0 || r.LastEpoch < 0 || r.LastEpoch > r.Epoch {
 		m.answer(ticket, m.refuseFetch(kafka.InvalidRequest))
+		return
+	}
+	if r.Replica.ID == m.cfg.ID && m.kind == Leader {
+		m.warn("a replica with this node's id %d fetches the metadata log: another node has the same id", m.cfg.ID)
+		m.answer(ticket, m.refuseFetch(kafka.UnknownServerError))
 		return
 	}
 	response := m.verdict(r)

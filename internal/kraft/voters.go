@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 )
@@ -122,8 +123,8 @@ func (m *Member) addVoter(ticket Ticket, r *AddVoterRequest) {
 		return
 	}
 	if !m.hasDefaultListener(r.Voter.Endpoints) {
-		refuse(kafka.InvalidRequest, fmt.Sprintf("Add voter request didn't include the endpoint (%s) for the default listener %s",
-			endpointNames(r.Voter.Endpoints), m.cfg.Endpoints[0].Name))
+		refuse(kafka.InvalidRequest, fmt.Sprintf("Add voter request didn't include the endpoint (Endpoints(endpoints={%s})) for the default listener ListenerName(%s)",
+			endpointsText(r.Voter.Endpoints), m.cfg.Endpoints[0].Name))
 		return
 	}
 	if code, message := m.mayChange("adding"); code != kafka.None {
@@ -282,18 +283,16 @@ func (m *Member) hasDefaultListener(endpoints []Endpoint) bool {
 	return slices.ContainsFunc(endpoints, func(e Endpoint) bool { return e.Name == m.cfg.Endpoints[0].Name })
 }
 
-func endpointNames(endpoints []Endpoint) string {
-	text := ""
+// endpointsText, String and votersText name things as Kafka's messages do: people search for those.
+func endpointsText(endpoints []Endpoint) string {
+	texts := make([]string, len(endpoints))
 	for i, e := range endpoints {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s=%s:%d", e.Name, e.Host, e.Port)
+		texts[i] = fmt.Sprintf("ListenerName(%s)=%s/<unresolved>:%d", e.Name, e.Host, e.Port)
 	}
-	return text
+	return strings.Join(texts, ", ")
 }
 
-// String names a replica as Kafka's messages do.
+// String names the replica.
 func (r ReplicaKey) String() string {
 	if r.Directory.IsZero() {
 		return fmt.Sprintf("ReplicaKey(id=%d, directoryId=<undefined>)", r.ID)
@@ -302,12 +301,9 @@ func (r ReplicaKey) String() string {
 }
 
 func votersText(voters []Voter) string {
-	text := "["
+	texts := make([]string, len(voters))
 	for i, v := range voters {
-		if i > 0 {
-			text += ", "
-		}
-		text += v.key().String()
+		texts[i] = v.key().String()
 	}
-	return text + "]"
+	return "[" + strings.Join(texts, ", ") + "]"
 }
