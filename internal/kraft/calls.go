@@ -120,14 +120,10 @@ func (m *Member) endpointOf(endpoints []Endpoint) (Endpoint, bool) {
 	return endpoints[0], true
 }
 
-// peers are the other voters that can be reached.
-func (m *Member) peers() (nodes []Node, keys []ReplicaKey) {
-	for _, v := range m.voters() {
-		if e, ok := m.endpointOf(v.Endpoints); ok && v.ID != m.cfg.ID {
-			nodes, keys = append(nodes, Node{v.ID, e}), append(keys, v.key())
-		}
-	}
-	return nodes, keys
+// peer is where to reach another voter, if that is known.
+func (m *Member) peer(v Voter) (Node, bool) {
+	e, ok := m.endpointOf(v.Endpoints)
+	return Node{v.ID, e}, ok && v.ID != m.cfg.ID
 }
 
 func (m *Member) leaderNode() Node {

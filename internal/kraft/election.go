@@ -156,11 +156,11 @@ func (m *Member) stepElection() {
 	if m.election.over {
 		return
 	}
-	nodes, keys := m.peers()
-	for i, to := range nodes {
-		if _, heard := m.election.votes[to.ID]; !heard {
+	for _, v := range m.voters() {
+		to, ok := m.peer(v)
+		if _, heard := m.election.votes[v.ID]; ok && !heard {
 			m.send(to, voteCall, &VoteRequest{
-				Epoch: m.state.Epoch, Candidate: m.key(), Voter: keys[i],
+				Epoch: m.state.Epoch, Candidate: m.key(), Voter: v.key(),
 				LastEpoch: m.lastEpoch(), End: m.log.EndOffset(), PreVote: m.kind == Prospective,
 			})
 		}
@@ -308,9 +308,8 @@ func (m *Member) stepResigned() {
 		m.toUnattached(m.state.Epoch+1, kafka.NoNode)
 		return
 	}
-	nodes, _ := m.peers()
-	for _, to := range nodes {
-		if !m.ended[to.ID] {
+	for _, v := range m.voters() {
+		if to, ok := m.peer(v); ok && !m.ended[v.ID] {
 			m.send(to, endCall, &EndQuorumEpochRequest{Leader: m.cfg.ID, Epoch: m.state.Epoch, Preferred: m.successors, Endpoints: m.cfg.Endpoints})
 		}
 	}

@@ -105,8 +105,13 @@ func (m *Member) bootstrap() []Node {
 			servers = append(servers, Node{kafka.NoNode, e})
 		}
 	}
-	if len(servers) == 0 {
-		servers, _ = m.peers()
+	if len(servers) > 0 {
+		return servers
+	}
+	for _, v := range m.voters() {
+		if to, ok := m.peer(v); ok {
+			servers = append(servers, to)
+		}
 	}
 	return servers
 }

@@ -98,11 +98,14 @@ func (m *Member) stepLeader() {
 		m.endChange(kafka.RequestTimedOut, "")
 	}
 	m.expireObservers()
-	nodes, keys := m.peers()
-	for i, to := range nodes {
+	for _, v := range m.voters() {
+		to, ok := m.peer(v)
+		if !ok {
+			continue
+		}
 		// Who fetches knows its leader.
-		if p := l.replicas[keys[i]]; p == nil || m.due(p.fetchMs+m.cfg.FetchTimeoutMs/2) {
-			m.send(to, beginCall, &BeginQuorumEpochRequest{Leader: m.cfg.ID, Epoch: m.state.Epoch, Voter: keys[i], Endpoints: m.cfg.Endpoints})
+		if p := l.replicas[v.key()]; p == nil || m.due(p.fetchMs+m.cfg.FetchTimeoutMs/2) {
+			m.send(to, beginCall, &BeginQuorumEpochRequest{Leader: m.cfg.ID, Epoch: m.state.Epoch, Voter: v.key(), Endpoints: m.cfg.Endpoints})
 		}
 	}
 }
@@ -150,11 +153,15 @@ func (m *Member) byProgress() []Voter {
 // advance moves the high watermark to what a majority has for good, if that reaches into the leader's own epoch: what earlier epochs
 // left could be undone even if a majority has it, and is safe with the first record of this one.
 func (m *Member) advance() {
-	voters := m.byProgress()
-	if len(voters) == 0 {
+	ends := make([]kafka.Offset, 0, 8)
+	for _, v := range m.voters() {
+		ends = append(ends, m.endOf(v))
+	}
+	if len(ends) == 0 {
 		return
 	}
-	committed := m.endOf(voters[len(voters)/2])
+	slices.Sort(ends)
+	committed := ends[(len(ends)-1)/2]
 	if committed > m.leadership.start || m.plantedBugs.commitByCount {
 		m.leadership.highWatermark = max(m.leadership.highWatermark, committed)
 	}
