@@ -64,6 +64,7 @@ type simNode struct {
 	broker    bool // observes and never votes
 	autoJoin  bool
 	formatted *Membership
+	static    []Voter // controller.quorum.voters
 	state     State
 	log       *simLog
 
@@ -142,6 +143,7 @@ func (w *world) build() {
 		if w.cfg.version == 1 && i < w.cfg.voters {
 			n.formatted = &w.formatted
 		}
+		n.static = w.staticVoters()
 		w.after(w.rand.Int64N(200), func() { n.start() })
 	}
 	w.every(w.cfg.proposeEveryMs, w.propose)
@@ -261,7 +263,7 @@ func (n *simNode) start() {
 	n.incarnation++
 	n.tickets, n.flushing, n.ticked, n.partial = map[Ticket]simAsker{}, false, 0, map[SnapshotID][]byte{}
 	cfg := Config{
-		ID: n.id, Directory: n.directory, MaxVersion: 1, AutoJoin: n.autoJoin, StaticVoters: w.staticVoters(),
+		ID: n.id, Directory: n.directory, MaxVersion: 1, AutoJoin: n.autoJoin, StaticVoters: n.static,
 		ElectionTimeoutMs: 200, ElectionBackoffMaxMs: 200, FetchTimeoutMs: 400, RequestTimeoutMs: 400, RetryBackoffMs: 10, FetchMaxWaitMs: 100,
 		Rand: rand.New(rand.NewPCG(w.rand.Uint64(), 1)),
 	}
@@ -684,7 +686,8 @@ func (w *world) wipe(n *simNode) {
 	}
 	n.crash()
 	w.check.buried = append(w.check.buried, buried{n.voter().key(), n.log})
-	n.directory, n.log, n.state, n.formatted = w.newDirectory(), &simLog{}, NewState(), nil
+	// The voters stand in the log by now, so the operator configures none any more: with an empty disk they would count again.
+	n.directory, n.log, n.state, n.formatted, n.static = w.newDirectory(), &simLog{}, NewState(), nil, nil
 	w.say(n, "is wiped")
 	w.after(w.rand.Int64N(400), func() { n.start() })
 }

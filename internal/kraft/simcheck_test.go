@@ -285,7 +285,7 @@ func (c *checker) noneWins(leader *simNode, last simBatch) {
 			h := n.log.historyOf(n.formatted, count)
 			voters := h.Last().Voters
 			if h.Last().Version == 0 {
-				voters = c.w.staticVoters()
+				voters = n.static
 			}
 			votes := 0
 			for _, v := range voters {
