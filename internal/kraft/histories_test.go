@@ -49,10 +49,11 @@ func TestHistories(t *testing.T) {
 		sum.truncations += w.check.truncations
 		sum.downloads += w.check.downloads
 		sum.warnings += w.check.warnings
+		sum.moves += w.check.moves
 	}
-	t.Logf("%d seeds: %d commits, %d elections, %d changes of voters, %d truncations, %d snapshots downloaded, %d warnings",
-		*simRuns, sum.commits, sum.elections, sum.changes, sum.truncations, sum.downloads, sum.warnings)
-	if *simRuns >= 100 && (sum.commits < 10**simRuns || sum.elections < 2**simRuns || sum.changes == 0 || sum.truncations == 0 || sum.downloads == 0) {
+	t.Logf("%d seeds: %d commits, %d elections, %d changes of voters, %d truncations, %d snapshots downloaded, %d moves, %d warnings",
+		*simRuns, sum.commits, sum.elections, sum.changes, sum.truncations, sum.downloads, sum.moves, sum.warnings)
+	if *simRuns >= 100 && (sum.commits < 10**simRuns || sum.elections < 2**simRuns || sum.changes == 0 || sum.truncations == 0 || sum.downloads == 0 || sum.moves == 0) {
 		t.Error("too little has happened to show anything")
 	}
 }
@@ -109,7 +110,9 @@ func (w *world) settle() {
 	}
 	target := w.check.committedEnd()
 	caughtUp := func() bool {
-		return !slices.ContainsFunc(w.nodes, func(n *simNode) bool { return n.member == nil || n.member.HighWatermark() < target })
+		return !slices.ContainsFunc(w.nodes, func(n *simNode) bool {
+			return n.member == nil || n.member.HighWatermark() < target || !w.allAt(n.member.voters())
+		})
 	}
 	w.run(w.nowMs+boundMs, caughtUp)
 	if w.check.failure == "" && !caughtUp() {

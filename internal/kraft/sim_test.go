@@ -60,6 +60,7 @@ type simNode struct {
 	w         *world
 	id        kafka.NodeID
 	listeners []Endpoint
+	port      uint16 // above 9093
 	directory kafka.UUID
 	broker    bool // observes and never votes
 	autoJoin  bool
@@ -130,7 +131,7 @@ func (w *world) build() {
 	var voters []Voter
 	for i := range w.cfg.voters + w.cfg.observers {
 		n := &simNode{w: w, id: kafka.NodeID(i + 1), broker: i >= w.cfg.voters && w.chance(3), log: &simLog{}, state: NewState()}
-		n.listeners = []Endpoint{{"CONTROLLER", fmt.Sprintf("n%d", n.id), 9093}}
+		n.move(0)
 		n.directory = w.newDirectory()
 		n.autoJoin = w.cfg.autoJoin && !n.broker
 		w.nodes = append(w.nodes, n)
@@ -165,12 +166,20 @@ func (w *world) staticVoters() (voters []Voter) {
 		return nil
 	}
 	for _, n := range w.nodes[:w.cfg.voters] {
-		voters = append(voters, Voter{ID: n.id, Endpoints: n.endpoints()})
+		voters = append(voters, Voter{ID: n.id, Endpoints: []Endpoint{{Host: n.endpoints()[0].Host, Port: 9093}}})
 	}
 	return voters
 }
 
 func (n *simNode) endpoints() []Endpoint { return n.listeners }
+
+// move gives a node another address. Those without a listener's name, as in the configuration, go on being right.
+func (n *simNode) move(by uint16) {
+	n.port += by
+	n.listeners = []Endpoint{{"CONTROLLER", fmt.Sprintf("n%d", n.id), 9093 + n.port}}
+}
+
+func (n *simNode) isAt(e Endpoint) bool { return e.Name == "" || e.Port == n.listeners[0].Port }
 
 func (n *simNode) voter() Voter {
 	return Voter{ID: n.id, Directory: n.directory, Endpoints: n.endpoints(), MaxVersion: 1}
@@ -436,6 +445,12 @@ func (n *simNode) send(m Message) {
 	w.say(n, fmt.Sprintf("sends %T", m.Request), int64(m.ID), int64(m.To.ID))
 	to := w.at(m.To.Endpoint)
 	asker := simAsker{n, n.incarnation, m.ID, m.Request}
+	if !to.isAt(m.To.Endpoint) {
+		if w.chance(2) {
+			w.after(1, func() { n.ended(asker, nil, true) })
+		}
+		return
+	}
 	if w.blocked[[2]kafka.NodeID{n.id, to.id}] && w.chance(3) { // a firewall resets it
 		w.after(1+w.rand.Int64N(w.cfg.delayMs), func() { n.ended(asker, nil, true) })
 		return
@@ -623,8 +638,10 @@ func (w *world) fault() {
 	case k < 75:
 		w.say(nil, "heals")
 		clear(w.blocked)
-	case k < 85:
+	case k < 83:
 		w.wipe(n)
+	case k < 86:
+		w.moveOne(n)
 	case k < 90:
 		if n.member != nil && n.member.Role().Kind == Leader {
 			n.do(n.member.Resign(w.nowMs, n.member.Role().Epoch))
@@ -692,12 +709,32 @@ func (w *world) wipe(n *simNode) {
 	w.after(w.rand.Int64N(400), func() { n.start() })
 }
 
+// moveOne gives a node another address. As the others have to be able to elect a leader without it, it happens as rarely as a wipe.
+func (w *world) moveOne(n *simNode) {
+	if n.broker || !w.settledVoters() || n.member.isVoter() && len(n.member.voters()) < 3 {
+		return
+	}
+	n.crash()
+	n.move(1)
+	w.check.moves++
+	w.say(n, "moves", int64(n.port))
+	w.after(w.rand.Int64N(200), func() { n.start() })
+}
+
+// allAt tells whether the voters are where a node thinks they are.
+func (w *world) allAt(voters []Voter) bool {
+	return !slices.ContainsFunc(voters, func(v Voter) bool {
+		n := w.node(v.ID)
+		return n.voter().key() == v.key() && !n.isAt(v.Endpoints[0])
+	})
+}
+
 // settledVoters tells whether all nodes run, agree on committed voters, and each of those is still there.
 func (w *world) settledVoters() bool {
 	var last []Voter
 	at := kafka.Offset(-2)
 	for _, n := range w.nodes {
-		if n.member == nil || n.member.Membership().Version == 0 {
+		if n.member == nil || n.member.Membership().Version == 0 || !w.allAt(n.member.voters()) {
 			return false
 		}
 		m := n.member
@@ -738,7 +775,7 @@ func (w *world) changeVoters() {
 		return
 	}
 	voters := n.member.voters()
-	if len(voters) == 0 {
+	if len(voters) == 0 || !w.allAt(voters) {
 		return
 	}
 	for _, v := range voters {

@@ -20,7 +20,7 @@ type checker struct {
 	buried    []buried
 	seen      map[kafka.NodeID]*seen
 
-	commits, elections, changes, truncations, downloads, warnings int
+	commits, elections, changes, truncations, downloads, warnings, moves int
 }
 
 // commit is a committed batch, and the epoch of the leader that committed it first.
