@@ -155,7 +155,7 @@ func (m *Member) gone(c call) {
 	}
 }
 
-// answered goes to what a response means.
+// answered goes to what a response means. What AddVoter and RemoveVoter have changed is read from the log.
 func (m *Member) answered(c call, r Response) {
 	switch r := r.(type) {
 	case *VoteResponse:

@@ -133,3 +133,50 @@ func (w *world) roles() string {
 	}
 	return strings.Join(all, "; ")
 }
+
+// TestAQuorumFailsOverSoon: with Kafka's timeouts, a leader whose process dies is followed by another long before the fetch timeout, and one
+// that shuts down at once. On the network of one machine, and with disks that flush in some milliseconds.
+func TestAQuorumFailsOverSoon(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		end      func(*simNode)
+		medianMs int64
+		mostMs   int64
+	}{
+		{"killed", (*simNode).crash, 150, 800},
+		{"shut down", (*simNode).shutdown, 50, 150},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var took []int64
+			for seed := range uint64(100) {
+				took = append(took, failOver(t, seed+1, test.end))
+			}
+			slices.Sort(took)
+			t.Logf("from the leader's end to the next one's commit: median %d ms, most %d ms", took[len(took)/2], took[len(took)-1])
+			if took[len(took)/2] > test.medianMs || took[len(took)-1] > test.mostMs {
+				t.Errorf("want a median of %d and at most %d ms", test.medianMs, test.mostMs)
+			}
+		})
+	}
+}
+
+// failOver ends a leader, and returns how long it takes until something is committed without it.
+func failOver(t *testing.T, seed uint64, end func(*simNode)) int64 {
+	w := emptyWorld(seed)
+	w.calm, w.timeoutMs, w.cfg = true, 1000, simConfig{voters: 3, observers: 1, version: 1, delayMs: 2, flushMs: 4}
+	w.build()
+	committed := func() bool { return w.check.committedEnd() > 0 }
+	w.run(w.nowMs+10_000, committed)
+	w.run(w.nowMs+1000+w.rand.Int64N(500), func() bool { return false })
+	i := slices.IndexFunc(w.nodes, func(n *simNode) bool { return n.member.Role().Kind == Leader })
+	if i < 0 {
+		t.Fatalf("seed %d: there is no leader; %s", seed, w.roles())
+	}
+	epoch, since := w.nodes[i].member.Role().Epoch, w.nowMs
+	end(w.nodes[i])
+	w.run(w.nowMs+10_000, func() bool { return w.check.committed[len(w.check.committed)-1].by > epoch })
+	if w.check.failure != "" {
+		t.Fatalf("seed %d: %s", seed, w.check.failure)
+	}
+	return w.nowMs - since
+}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -29,7 +30,8 @@ type world struct {
 	calm    bool                     // no faults any more
 	blobs   [][]simBatch             // what the bytes of a Fetch's answer stand for
 	names   int
-	records map[int]bool // names of batches that clients proposed
+	// timeoutMs is that of elections. Fetches and requests have twice as long.
+	timeoutMs int64
 
 	check  *checker
 	trace  uint64 // hash of all that has happened
@@ -108,12 +110,16 @@ func (q *eventQueue) Pop() any {
 	return last
 }
 
-func newWorld(seed uint64, bugs plantedBugs, tell bool) *world {
-	w := &world{
-		seed: seed, rand: rand.New(rand.NewPCG(seed, 7)), nowMs: 1000, bugs: bugs, tell: tell,
-		blocked: map[[2]kafka.NodeID]bool{}, records: map[int]bool{},
-	}
+func emptyWorld(seed uint64) *world {
+	w := &world{seed: seed, rand: rand.New(rand.NewPCG(seed, 7)), nowMs: 1000, blocked: map[[2]kafka.NodeID]bool{}, timeoutMs: 200}
 	w.check = newChecker(w)
+	return w
+}
+
+// newWorld is a world with faults.
+func newWorld(seed uint64, bugs plantedBugs, tell bool) *world {
+	w := emptyWorld(seed)
+	w.bugs, w.tell = bugs, tell
 	pick := func(values ...int64) int64 { return values[w.rand.IntN(len(values))] }
 	w.cfg = simConfig{
 		voters: int(pick(1, 2, 3, 3, 3, 3, 3, 4, 5, 5)), observers: int(pick(0, 0, 1, 2)), version: int16(pick(0, 1, 1, 1)), autoJoin: w.chance(2),
@@ -122,6 +128,10 @@ func newWorld(seed uint64, bugs plantedBugs, tell bool) *world {
 		changeEveryMs: pick(150, 500, 2000), snapshotEveryMs: pick(200, 1000, 5000), durationMs: pick(4000, 8000),
 	}
 	w.build()
+	w.every(w.cfg.proposeEveryMs, w.propose)
+	w.every(w.cfg.faultEveryMs, w.fault)
+	w.every(w.cfg.changeEveryMs, w.changeVoters)
+	w.every(w.cfg.snapshotEveryMs, w.snapshot)
 	return w
 }
 
@@ -147,10 +157,6 @@ func (w *world) build() {
 		n.static = w.staticVoters()
 		w.after(w.rand.Int64N(200), func() { n.start() })
 	}
-	w.every(w.cfg.proposeEveryMs, w.propose)
-	w.every(w.cfg.faultEveryMs, w.fault)
-	w.every(w.cfg.changeEveryMs, w.changeVoters)
-	w.every(w.cfg.snapshotEveryMs, w.snapshot)
 }
 
 func (w *world) newDirectory() (id kafka.UUID) {
@@ -273,7 +279,8 @@ func (n *simNode) start() {
 	n.tickets, n.flushing, n.ticked, n.partial = map[Ticket]simAsker{}, false, 0, map[SnapshotID][]byte{}
 	cfg := Config{
 		ID: n.id, Directory: n.directory, MaxVersion: 1, AutoJoin: n.autoJoin, StaticVoters: n.static,
-		ElectionTimeoutMs: 200, ElectionBackoffMaxMs: 200, FetchTimeoutMs: 400, RequestTimeoutMs: 400, RetryBackoffMs: 10, FetchMaxWaitMs: 100,
+		ElectionTimeoutMs: w.timeoutMs, ElectionBackoffMaxMs: w.timeoutMs, FetchTimeoutMs: 2 * w.timeoutMs, RequestTimeoutMs: 2 * w.timeoutMs,
+		RetryBackoffMs: max(w.timeoutMs/50, 10), FetchMaxWaitMs: int32(w.timeoutMs / 2),
 		Rand: rand.New(rand.NewPCG(w.rand.Uint64(), 1)),
 	}
 	if !n.broker {
@@ -297,6 +304,11 @@ func (n *simNode) crash() {
 		return
 	}
 	n.member = nil
+	for _, ticket := range slices.Sorted(maps.Keys(n.tickets)) { // its connections are closed
+		if a := n.tickets[ticket]; a.from != nil && (n.w.calm || n.w.chance(2)) {
+			n.w.deliver(n.id, a.from.id, func() { a.from.ended(a, nil, true) })
+		}
+	}
 	n.log.crash(n.w.rand)
 	n.w.say(n, "crashes", int64(n.log.EndOffset()))
 }
@@ -457,7 +469,7 @@ func (n *simNode) send(m Message) {
 	}
 	w.deliver(n.id, to.id, func() {
 		if to.member == nil {
-			if w.chance(2) {
+			if w.calm || w.chance(2) {
 				w.deliver(to.id, n.id, func() { n.ended(asker, nil, true) })
 			}
 			return
