@@ -86,7 +86,19 @@ func (m *Member) fetch(ticket Ticket, r *FetchRequest) {
 		m.answer(ticket, response)
 		return
 	}
-	until := m.nowMs + int64(r.MaxWaitMs)
+	m.park(ticket, r)
+}
+
+// parkedMaxMs bounds how long a Fetch waits, whatever it says.
+const parkedMaxMs = 30_000
+
+// park lets a Fetch wait. One that the same replica has waiting is answered: nobody listens to it any more.
+func (m *Member) park(ticket Ticket, r *FetchRequest) {
+	if i := slices.IndexFunc(m.parked, func(p parked) bool { return p.request.Replica == r.Replica }); i >= 0 && r.Replica.ID >= 0 {
+		m.answer(m.parked[i].ticket, m.verdict(m.parked[i].request))
+		m.parked = slices.Delete(m.parked, i, i+1)
+	}
+	until := m.nowMs + min(int64(r.MaxWaitMs), parkedMaxMs)
 	m.parked = append(m.parked, parked{ticket, r, until})
 	m.shown.until = min(m.shown.until, until)
 }
