@@ -1,6 +1,10 @@
 package kraft
 
-import "github.com/raftsman/raftsman/internal/kafka"
+import (
+	"slices"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
 
 // History is what the metadata log says about the quorum, by the offset at which it says so: voters count from when they are
 // appended, and not any more when the log is truncated before them (KIP-853). The zero value knows nothing.
@@ -58,6 +62,19 @@ func (h *History) lastAt() kafka.Offset {
 		return -1
 	}
 	return h.changes[len(h.changes)-1].at
+}
+
+// before are the voters before the last change of who votes, if that may be undone: if it is not below what is known to be committed.
+// There is one such change at a time; what came behind it wrote the same voters with other endpoints.
+func (h *History) before(committed kafka.Offset) []Voter {
+	sameReplica := func(a, b Voter) bool { return a.key() == b.key() }
+	for i := len(h.changes) - 1; i > 0 && h.changes[i].at >= committed; i-- {
+		before := h.changes[i-1].membership.Voters
+		if !slices.EqualFunc(before, h.changes[i].membership.Voters, sameReplica) {
+			return before
+		}
+	}
+	return nil
 }
 
 // truncate forgets what a log that ends at an offset does not say.

@@ -331,12 +331,7 @@ func (m *Member) isVoter() bool {
 // mayLead tells whether the member stands for election: as a voter, and as one that is being removed as long as it does not know that
 // the removal is committed. It may be the only one that has the record, and the voters that are left may need its vote until they have it.
 func (m *Member) mayLead() bool {
-	if m.isVoter() {
-		return true
-	}
-	at := m.history.lastAt()
-	before := m.history.Before(at).Voters
-	return at >= m.highWatermark && slices.ContainsFunc(before, func(v Voter) bool { return v.is(m.key()) })
+	return m.isVoter() || slices.ContainsFunc(m.history.before(m.highWatermark), func(v Voter) bool { return v.is(m.key()) })
 }
 
 func (m *Member) onlyVoter() bool {
