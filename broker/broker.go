@@ -190,6 +190,7 @@ func (n *Node) openQuorum() (err error) {
 		Partitions:        int32(b.Int("num.partitions")),
 		ReplicationFactor: int16(b.Int("default.replication.factor")),
 		MinISR:            strconv.Itoa(b.Int("min.insync.replicas")),
+		UncleanElections:  b.Bool("unclean.leader.election.enable"),
 		SegmentBytes:      b.Int("metadata.log.segment.bytes"),
 		SegmentMs:         b.Int64("metadata.log.segment.ms"),
 		SnapshotBytes:     b.Int64("metadata.log.max.record.bytes.between.snapshots"),

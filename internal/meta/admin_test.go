@@ -12,7 +12,7 @@ func TestRule33ElectionsFollowTheOrderOfReplicas(t *testing.T) {
 	s := newScenario(t)
 	s.run("brokers 1 2 3\ncreate a as=1+2+3\nreassign a 0=2+3+1")
 	elect := func(topics ...TopicPartitions) []ElectionResult {
-		entries, results, err := DecideElectLeaders(s.im, ElectLeaders{Type: PreferredElection, Topics: topics})
+		entries, results, err := DecideElectLeaders(s.im, ElectLeaders{Type: PreferredElection, Topics: topics}, s.env)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,8 +40,8 @@ func TestRefusedPartitionsDoNotRepeatLongNames(t *testing.T) {
 	s := newScenario(t)
 	s.run("brokers 1\ncreate a as=1")
 	long := strings.Repeat("x", 32_000)
-	_, elected, err := DecideElectLeaders(s.im, ElectLeaders{Topics: []TopicPartitions{{Topic: long, Partitions: []int32{0, 1}}, {Topic: "a", Partitions: []int32{7}}}})
-	_, moved := DecideReassign(s.im, Reassign{Partitions: []Reassignment{{Topic: long, Replicas: []kafka.NodeID{1}}, {Topic: "a", Partition: 7, Cancel: true}}})
+	_, elected, err := DecideElectLeaders(s.im, ElectLeaders{Topics: []TopicPartitions{{Topic: long, Partitions: []int32{0, 1}}, {Topic: "a", Partitions: []int32{7}}}}, s.env)
+	_, moved := DecideReassign(s.im, Reassign{Partitions: []Reassignment{{Topic: long, Replicas: []kafka.NodeID{1}}, {Topic: "a", Partition: 7, Cancel: true}}}, s.env)
 	if err != nil || len(elected) != 2 {
 		t.Fatalf("%v, %v", elected, err)
 	}
@@ -60,7 +60,7 @@ func TestRule34And35ReassignmentsAreCancelledAndReplaced(t *testing.T) {
 	s := newScenario(t)
 	s.run("brokers 1 2 3\ncreate a as=1")
 	reassign := func(cancel bool, replicas ...kafka.NodeID) kafka.Error {
-		entries, results := DecideReassign(s.im, Reassign{Partitions: []Reassignment{{Topic: "a", Replicas: replicas, Cancel: cancel}}})
+		entries, results := DecideReassign(s.im, Reassign{Partitions: []Reassignment{{Topic: "a", Replicas: replicas, Cancel: cancel}}}, s.env)
 		s.apply(entries)
 		code, _ := kafka.Answer(results[0])
 		return code
@@ -99,20 +99,20 @@ func TestElectionsAndReassignmentsAreBounded(t *testing.T) {
 			reassign.Partitions = append(reassign.Partitions, Reassignment{Topic: topic.Name, Partition: int32(n), Replicas: replicas})
 		}
 	}
-	entries, results := DecideReassign(s.im, reassign)
+	entries, results := DecideReassign(s.im, reassign, s.env)
 	for i, err := range results {
 		if code, _ := kafka.Answer(err); code != kafka.PolicyViolation || entries != nil {
 			t.Fatalf("partition %d of 10,001: %v, %d records", i, err, len(entries))
 		}
 	}
 	for _, half := range [][]Reassignment{reassign.Partitions[:5000], reassign.Partitions[5000:]} {
-		entries, _ := DecideReassign(s.im, Reassign{Partitions: half})
+		entries, _ := DecideReassign(s.im, Reassign{Partitions: half}, s.env)
 		if len(entries) != len(half) {
 			t.Fatalf("%d records for %d partitions", len(entries), len(half))
 		}
 		s.apply(entries)
 	}
-	_, _, err := DecideElectLeaders(s.im, ElectLeaders{Type: PreferredElection})
+	_, _, err := DecideElectLeaders(s.im, ElectLeaders{Type: PreferredElection}, s.env)
 	if code, _ := kafka.Answer(err); code != kafka.PolicyViolation {
 		t.Errorf("10,001 elections: %v", err)
 	}
@@ -120,7 +120,7 @@ func TestElectionsAndReassignmentsAreBounded(t *testing.T) {
 	for n := range int32(5001) {
 		elect.Topics[0].Partitions = append(elect.Topics[0].Partitions, n)
 	}
-	if entries, _, err := DecideElectLeaders(s.im, elect); len(entries) != 5001 || err != nil {
+	if entries, _, err := DecideElectLeaders(s.im, elect, s.env); len(entries) != 5001 || err != nil {
 		t.Errorf("5,001 elections: %d records, %v", len(entries), err)
 	}
 }

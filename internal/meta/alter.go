@@ -10,8 +10,6 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 )
 
-const minInsyncReplicas = "min.insync.replicas"
-
 // DecideAlterConfigs judges each resource by itself, whole or not at all. There is one result for each distinct resource, in
 // the order of the request.
 func DecideAlterConfigs(im *Image, cmd AlterConfigs, env Env) ([]Entry, []ConfigResult) {

@@ -7,128 +7,160 @@ import (
 	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
-// DecideRegister returns what makes a starting broker known: its registration, still fenced, which becomes its broker epoch
-// and therefore must be appended at offset; the partitions that it leads from now on; and the end of its fencing. A partition
-// without a leader is led if the broker is in sync or eligible, and has the log directory with its replica. After an unclean stop every partition that it led already
-// gets a new leader epoch too: what its log lost must not stand under an epoch that readers have seen.
-func DecideRegister(im *Image, reg Registration, offset kafka.Offset) []Entry {
-	b := Broker{
-		ID: reg.ID, Epoch: kafka.BrokerEpoch(offset), Incarnation: reg.Incarnation, Fenced: true, Rack: reg.Rack,
-		Endpoints: reg.Endpoints, Features: reg.Features, LogDirs: reg.LogDirs,
+// DecideStart makes a broker known that starts as a quorum of one, and puts it in service at once: its registration, still fenced,
+// which becomes its broker epoch and therefore must be appended at end; what it leads from now on; and the end of its fencing. It
+// leads on what it led, and what nobody leads if it has everything of it, each in a log directory that works. After an unclean stop every
+// partition that it leads gets a new leader epoch: what its log lost must not stand under an epoch that readers have seen. What it may
+// have lost for good (PreviousEpoch) is led by another in sync, if there is one.
+func DecideStart(im *Image, reg Registration, end kafka.Offset, env Env) []Entry {
+	b := reg.broker(im, kafka.BrokerEpoch(end))
+	entries := []Entry{{Record: b.record(), Version: im.registerBrokerVersion()}}
+	before, known := im.Broker(reg.ID)
+	lossy := reg.Unclean && known && reg.PreviousEpoch != before.Epoch
+	with := electionsOf(im, &env)
+	with.coming = b
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			entries = append(entries, with.change(t, int32(i)).takeLead(reg, lossy)...)
+		}
+	}
+	return append(entries, Entry{Record: fencing(b, -1)})
+}
+
+// takeLead is what the start of a broker changes in one partition.
+func (c *partitionChange) takeLead(reg Registration, lossy bool) []Entry {
+	p := c.old
+	leads := p.Leader == reg.ID
+	if !leads && p.Leader != kafka.NoNode && p.online(reg.ID, reg.LogDirs) || !slices.Contains(p.Replicas, reg.ID) {
+		return nil
+	}
+	others := without(p.ISR, reg.ID)
+	switch {
+	case !p.online(reg.ID, reg.LogDirs):
+		c.isr = others
+	case lossy && (slices.ContainsFunc(others, c.fit) || len(others) == 0 && slices.ContainsFunc(without(p.ELR, reg.ID), c.fit)):
+		c.isr, c.lost = others, reg.ID
+	case leads:
+		c.newEpoch = reg.Unclean
+	}
+	return c.entries()
+}
+
+// broker is what a registration makes known.
+func (reg Registration) broker(im *Image, epoch kafka.BrokerEpoch) *Broker {
+	b := &Broker{
+		ID: reg.ID, Epoch: epoch, Incarnation: reg.Incarnation, Fenced: true, Rack: reg.Rack,
+		Endpoints: reg.Endpoints, Features: reg.Features,
+	}
+	if im.level() >= levelDirectories {
+		b.LogDirs = reg.LogDirs
 	}
 	if im.level() >= levelCordonedDirs {
 		b.CordonedDirs = append([]kafka.UUID{}, reg.Cordoned...)
 	}
-	entries := []Entry{{Record: b.record(), Version: im.registerBrokerVersion()}}
-	entries = append(entries, takeLeads(im, reg)...)
-	unfence := &sysrecord.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch, Fenced: -1}
-	return append(entries, Entry{Record: unfence})
+	return b
 }
 
-// takeLeads returns the leader changes that a starting broker brings.
-func takeLeads(im *Image, reg Registration) []Entry {
-	version := im.partitionRecordVersion()
-	var entries []Entry
-	for t := range im.Topics() {
-		for i := range t.Partitions {
-			if change := t.Partitions[i].takeLead(im, reg); change != nil {
-				change.TopicID, change.PartitionID = t.ID, int32(i)
-				entries = append(entries, Entry{Record: change, Version: version})
-			}
-		}
-	}
-	return entries
+// fencing is the record that fences a broker (1) or ends that (-1).
+func fencing(b *Broker, fenced int8) *sysrecord.BrokerRegistrationChangeRecord {
+	return &sysrecord.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch, Fenced: fenced}
 }
 
-func (p *Partition) takeLead(im *Image, reg Registration) *sysrecord.PartitionChangeRecord {
-	if !p.online(reg.ID, reg.LogDirs) {
-		change := sysrecord.NewPartitionChangeRecord()
-		if p.loseReplica(im, reg.ID, change) {
-			return change
-		}
-		return nil
-	}
-	leads := p.Leader == reg.ID
-	if leads && !reg.Unclean || !leads && p.Leader != kafka.NoNode {
-		return nil
-	}
-	if !leads && !slices.Contains(p.ISR, reg.ID) && !slices.Contains(p.ELR, reg.ID) {
-		return nil
-	}
-	change := sysrecord.NewPartitionChangeRecord()
-	change.Leader = reg.ID
-	p.enterISR(reg.ID, change)
-	return change
-}
-
-// DecideUnregister removes a broker that is not coming back. It leads nothing then: partitions that only it had in sync have
-// no leader.
-func DecideUnregister(im *Image, id kafka.NodeID) ([]Entry, error) {
+// DecideUnregister removes a broker that is not coming back: it leads nothing then, and is in sync nowhere. It stays eligible where
+// it is: nobody else may have what it has, if it does come back.
+func DecideUnregister(im *Image, id kafka.NodeID, env Env) ([]Entry, error) {
 	b, registered := im.Broker(id)
 	if !registered {
 		return nil, kafka.Refuse(kafka.BrokerIdNotRegistered, "no broker has the id %d", id)
 	}
-	entries := leave(im, id)
+	entries := leave(im, id, env)
 	return append(entries, Entry{Record: &sysrecord.UnregisterBrokerRecord{BrokerID: id, BrokerEpoch: b.Epoch}}), nil
 }
 
 // DecideFence takes a registered broker that is not there out of service: it stays registered, what it led is led by others in
-// sync, and clients are not sent to it. Nothing is decided for one that is fenced already.
-func DecideFence(im *Image, id kafka.NodeID) []Entry {
+// sync, and clients are not sent to it. Nothing is decided for one that is fenced already. The last record is what fences it, so that
+// what a crash cuts short is done again.
+func DecideFence(im *Image, id kafka.NodeID, env Env) []Entry {
 	b, registered := im.Broker(id)
 	if !registered || b.Fenced {
 		return nil
 	}
-	fence := &sysrecord.BrokerRegistrationChangeRecord{BrokerID: id, BrokerEpoch: b.Epoch, Fenced: 1}
-	return append(leave(im, id), Entry{Record: fence})
+	return append(leave(im, id, env), Entry{Record: fencing(b, 1)})
 }
 
-// leave takes a broker out of the in-sync sets and hands its partitions to others in sync. The last one in sync stays in the
-// set: it alone has everything.
-func leave(im *Image, id kafka.NodeID) []Entry {
-	version := im.partitionRecordVersion()
-	var entries []Entry
+// unfence puts a registered broker in service, and makes it lead what nobody leads and it has everything of.
+func unfence(im *Image, b *Broker, env Env) []Entry {
+	entries := []Entry{{Record: fencing(b, -1)}}
+	with := electionsOf(im, &env)
+	with.coming = b
 	for t := range im.Topics() {
 		for i := range t.Partitions {
-			change := sysrecord.NewPartitionChangeRecord()
-			change.TopicID, change.PartitionID = t.ID, int32(i)
-			if t.Partitions[i].loseReplica(im, id, change) {
-				entries = append(entries, Entry{Record: change, Version: version})
+			if t.Partitions[i].Leader == kafka.NoNode {
+				entries = append(entries, with.change(t, int32(i)).entries()...)
 			}
 		}
 	}
 	return entries
 }
 
-// bestLeader is the first replica in order of preference that is in sync and alive.
-func bestLeader(im *Image, replicas, inSync []kafka.NodeID) kafka.NodeID {
-	for _, id := range replicas {
-		if slices.Contains(inSync, id) && im.Alive(id) {
-			return id
+// leave takes a broker out of the in-sync sets and hands its partitions to others in sync.
+func leave(im *Image, id kafka.NodeID, env Env) (entries []Entry) {
+	with := electionsOf(im, &env)
+	with.going = id
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			if p := &t.Partitions[i]; p.Leader == id || slices.Contains(p.ISR, id) {
+				entries = append(entries, with.change(t, int32(i)).leave(id)...)
+			}
 		}
 	}
-	return kafka.NoNode
+	return entries
 }
 
-// DecideController returns the registration of this node as a controller, which Kafka expects to find from 3.7-IV0 on, or
-// nothing below that level.
-func DecideController(im *Image, id kafka.NodeID, incarnation kafka.UUID, endpoints []Endpoint) []Entry {
+// leave takes a broker out of the in-sync set.
+func (c *partitionChange) leave(id kafka.NodeID) []Entry {
+	c.isr = without(c.isr, id)
+	return c.entries()
+}
+
+// leaveUncleanly takes a broker out of all sets of those that have everything, where eligible leader replicas are kept: it may have
+// lost what it acknowledged (KIP-966).
+func leaveUncleanly(im *Image, id kafka.NodeID, env Env) (entries []Entry) {
+	if im.features[ELRVersion] == 0 {
+		return leave(im, id, env)
+	}
+	with := electionsOf(im, &env)
+	with.going = id
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			if p := &t.Partitions[i]; p.Leader == id || slices.Contains(p.ISR, id) || slices.Contains(p.ELR, id) {
+				change := with.change(t, int32(i))
+				change.lost = id
+				entries = append(entries, change.leave(id)...)
+			}
+		}
+	}
+	return entries
+}
+
+// DecideRegisterController makes a controller known. UNSUPPORTED_VERSION: below metadata.version 3.7-IV0.
+func DecideRegisterController(im *Image, reg RegisterController) ([]Entry, error) {
 	if im.level() < levelControllers {
-		return nil
+		return nil, kafka.Refuse(kafka.UnsupportedVersion, "controllers are not in the metadata below metadata.version 3.7-IV0")
 	}
 	r := sysrecord.NewRegisterControllerRecord()
-	r.ControllerID, r.IncarnationID = id, incarnation
-	for _, e := range endpoints {
+	r.ControllerID, r.IncarnationID = reg.ID, reg.Incarnation
+	for _, e := range reg.Endpoints {
 		r.EndPoints = append(r.EndPoints, sysrecord.RegisterControllerRecordControllerEndpoint{
 			Name: e.Name, Host: e.Host, Port: e.Port, SecurityProtocol: securityNumber(e.Security),
 		})
 	}
-	for _, f := range SupportedFeatures() {
+	for _, f := range reg.Features {
 		r.Features = append(r.Features, sysrecord.RegisterControllerRecordControllerFeature{
 			Name: f.Name, MinSupportedVersion: f.Min, MaxSupportedVersion: f.Max,
 		})
 	}
-	return []Entry{{Record: r}}
+	return []Entry{{Record: r}}, nil
 }
 
 // DecideUnregisterController removes a controller's registration. The one that decides can't be removed.
@@ -146,7 +178,11 @@ func DecideUnregisterController(im *Image, id, active kafka.NodeID) ([]Entry, er
 const ProducerIDBlock = 1000
 
 // DecideProducerIDs hands the next block of producer ids to a broker: first is the block's first id.
+// STALE_BROKER_EPOCH: it is not registered under this epoch.
 func DecideProducerIDs(im *Image, id kafka.NodeID, epoch kafka.BrokerEpoch) (entries []Entry, first kafka.ProducerID, err error) {
+	if _, err := im.registered(id, epoch); err != nil {
+		return nil, kafka.NoProducer, err
+	}
 	first = im.NextProducerID()
 	if first > 1<<63-1-ProducerIDBlock {
 		return nil, kafka.NoProducer, kafka.UnknownServerError

@@ -144,7 +144,6 @@ type DirPartitionResult struct {
 type RegisterController struct {
 	ID          kafka.NodeID
 	Incarnation kafka.UUID
-	Migrating   bool // ready to take over from ZooKeeper, which is refused
 	Endpoints   []Endpoint
 	Features    []FeatureRange
 }

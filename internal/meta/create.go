@@ -202,10 +202,12 @@ func checkManualReplicas(im *Image, number int32, replicas []kafka.NodeID, facto
 	}
 	sorted := slices.Sorted(slices.Values(replicas))
 	for i, id := range sorted {
-		if _, registered := im.Broker(id); !registered {
+		switch b, registered := im.Broker(id); {
+		case !registered:
 			return refuse("the assignment of partition %d names broker %d, which is not registered", number, id)
-		}
-		if i > 0 && id == sorted[i-1] {
+		case b.allCordoned():
+			return refuse("the assignment of partition %d names broker %d, of which all log directories are cordoned", number, id)
+		case i > 0 && id == sorted[i-1]:
 			return refuse("the assignment of partition %d names broker %d more than once", number, id)
 		}
 	}
@@ -233,7 +235,7 @@ func newPartition(im *Image, topic kafka.TopicID, number int32, replicas []kafka
 func inSync(im *Image, replicas []kafka.NodeID) []kafka.NodeID {
 	var alive []kafka.NodeID
 	for _, id := range replicas {
-		if b, ok := im.Broker(id); ok && !b.Fenced && !b.InControlledShutdown {
+		if b, ok := im.Broker(id); ok && b.inService() {
 			alive = append(alive, id)
 		}
 	}

@@ -12,13 +12,18 @@ const (
 	requestRecordsMax    = 10_000
 )
 
-// Env is what decisions need beside the image: chance, defaults and the rules of configurations.
+// Env is what decisions need beside the image: chance, defaults and the rules of configurations. Defaults are those of the
+// configuration file of the node that decides.
 type Env struct {
 	Random *rand.Rand // placement begins anywhere
 	NewID  func() kafka.UUID
 
+	Node kafka.NodeID // the controller that decides: what was set for it alone counts for topics too
+
 	Partitions        int32 // num.partitions
 	ReplicationFactor int16 // default.replication.factor
+	MinISR            int32 // min.insync.replicas; 0 is 1
+	UncleanElections  bool  // unclean.leader.election.enable
 
 	Configs ConfigRules
 }

@@ -32,50 +32,67 @@ type DirReport struct {
 }
 
 // DecideDirReport notes where replicas are, and which directories work. What lies in one that does not is led by others that are
-// in sync, or by nobody: the last one in sync stays in the set, as it alone has everything. What the image says already makes no
-// record.
-func DecideDirReport(im *Image, report DirReport) []Entry {
+// in sync, or by nobody. What the image says already makes no record.
+func DecideDirReport(im *Image, report DirReport, env Env) []Entry {
 	b, ok := im.Broker(report.Broker)
 	if !ok || im.level() < levelDirectories {
 		return nil
 	}
 	online := b.LogDirs
-	entries := b.changeDirs(im, report)
-	if len(entries) > 0 && report.Online != nil {
+	if report.Online != nil {
 		online = report.Online
 	}
 	told := map[kafka.TopicID]map[int32]kafka.UUID{}
+	var topics []*Topic
 	for _, r := range report.Replicas {
+		t, ok := im.TopicByID(r.Topic)
+		if !ok {
+			continue
+		}
 		if told[r.Topic] == nil {
 			told[r.Topic] = map[int32]kafka.UUID{}
+			topics = append(topics, t)
 		}
 		told[r.Topic][r.Partition] = r.Dir
 	}
 	if len(online) < len(b.LogDirs) { // which concerns replicas that nobody tells of
-		for t := range im.Topics() {
-			entries = append(entries, dirChanges(im, t, b.ID, online, told[t.ID])...)
-		}
-		return entries
+		topics = slices.Collect(im.Topics())
 	}
-	seen := map[kafka.TopicID]bool{}
-	for _, r := range report.Replicas {
-		if t, ok := im.TopicByID(r.Topic); ok && !seen[r.Topic] {
-			seen[r.Topic] = true
-			entries = append(entries, dirChanges(im, t, b.ID, online, told[r.Topic])...)
+	with := electionsOf(im, &env)
+	var entries []Entry
+	for _, t := range topics {
+		for i := range t.Partitions {
+			entries = append(entries, with.change(t, int32(i)).place(b.ID, told[t.ID][int32(i)], online)...)
 		}
 	}
-	return entries
+	return append(entries, b.changeDirs(im, online, report.Cordoned)...)
 }
 
-// changeDirs is the change of the broker's registration, if there is any.
-func (b *Broker) changeDirs(im *Image, report DirReport) []Entry {
+// loseDirs is what follows when a broker tells which of its log directories have failed so far.
+func (b *Broker) loseDirs(im *Image, offline []kafka.UUID, env Env) (entries []Entry) {
+	online := slices.DeleteFunc(slices.Clone(b.LogDirs), func(dir kafka.UUID) bool { return slices.Contains(offline, dir) })
+	if len(online) == len(b.LogDirs) || im.level() < levelDirectories {
+		return nil
+	}
+	with := electionsOf(im, &env)
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			entries = append(entries, with.change(t, int32(i)).place(b.ID, kafka.UUID{}, online)...)
+		}
+	}
+	return append(entries, b.changeDirs(im, online, nil)...)
+}
+
+// changeDirs is the change of the broker's registration, if there is any. It stands behind what follows from it, so that what a crash
+// cuts short is told again. A broker without any directory that works is on its way out: that can't be written.
+func (b *Broker) changeDirs(im *Image, online, cordoned []kafka.UUID) []Entry {
 	change := &sysrecord.BrokerRegistrationChangeRecord{BrokerID: b.ID, BrokerEpoch: b.Epoch}
 	version := int16(2)
-	if report.Online != nil && !slices.Equal(report.Online, b.LogDirs) {
-		change.LogDirs = report.Online
+	if len(online) > 0 && !slices.Equal(online, b.LogDirs) {
+		change.LogDirs = online
 	}
-	if report.Cordoned != nil && im.level() >= levelCordonedDirs && !slices.Equal(report.Cordoned, b.CordonedDirs) {
-		change.CordonedLogDirs, version = report.Cordoned, 3
+	if cordoned != nil && im.level() >= levelCordonedDirs && !slices.Equal(cordoned, b.CordonedDirs) {
+		change.CordonedLogDirs, version = cordoned, 3
 	}
 	if change.LogDirs == nil && change.CordonedLogDirs == nil {
 		return nil
@@ -83,59 +100,78 @@ func (b *Broker) changeDirs(im *Image, report DirReport) []Entry {
 	return []Entry{{Record: change, Version: version}}
 }
 
-// dirChanges are the changes of a topic's partitions when a broker tells that its replicas are in these directories.
-func dirChanges(im *Image, t *Topic, id kafka.NodeID, online []kafka.UUID, told map[int32]kafka.UUID) (entries []Entry) {
-	for i := range t.Partitions {
-		if change := t.Partitions[i].dirChange(im, id, online, told[int32(i)]); change != nil {
-			change.TopicID, change.PartitionID = t.ID, int32(i)
-			entries = append(entries, Entry{Record: change, Version: im.partitionRecordVersion()})
-		}
-	}
-	return entries
-}
-
-// dirChange is the change of one partition; told is the zero id where nothing was told.
-func (p *Partition) dirChange(im *Image, id kafka.NodeID, online []kafka.UUID, told kafka.UUID) *sysrecord.PartitionChangeRecord {
-	at := slices.Index(p.Replicas, id)
-	if at < 0 {
+// place notes in which directory a broker's replica is, the zero id for the same as before, when these directories of the broker
+// work.
+func (c *partitionChange) place(id kafka.NodeID, told kafka.UUID, online []kafka.UUID) []Entry {
+	if !slices.Contains(c.replicas, id) {
 		return nil
 	}
-	change := sysrecord.NewPartitionChangeRecord()
-	changed := false
-	dir := p.Dirs[at]
-	if !told.IsZero() && told != dir {
-		dir, changed = told, true
-		change.Directories = slices.Clone(p.Dirs)
-		change.Directories[at] = told
+	if !told.IsZero() {
+		c.moved, c.movedTo = id, told
 	}
 	switch {
-	case NamesDir(dir) && !slices.Contains(online, dir):
-		changed = p.loseReplica(im, id, change) || changed
-	case changed && p.Leader == kafka.NoNode && slices.Contains(p.ISR, id) && im.Alive(id): // it was moved from one that does not work
-		change.Leader = id
-	}
-	if !changed {
+	case !dirOnline(c.dirOf(id), online):
+		without := *c.elections
+		without.going = id
+		c.elections = &without
+		return c.leave(id)
+	case told.IsZero():
 		return nil
 	}
-	return change
+	return c.entries()
 }
 
-// loseReplica takes a broker's replica out of the in-sync set, unless it is the last one, and hands its leadership to another.
-func (p *Partition) loseReplica(im *Image, id kafka.NodeID, change *sysrecord.PartitionChangeRecord) (changed bool) {
-	others := slices.DeleteFunc(slices.Clone(p.ISR), func(other kafka.NodeID) bool { return other == id })
-	if len(others) > 0 && len(others) < len(p.ISR) {
-		change.ISR = others
+// DecideAssignDirs notes in which directories a broker's replicas are (KIP-858), and what follows for those in one that does not work.
+// STALE_BROKER_EPOCH: it is not registered under this epoch; UNSUPPORTED_VERSION: below 3.7-IV2.
+func DecideAssignDirs(im *Image, cmd AssignDirs, env Env) ([]Entry, AssignDirsResult, error) {
+	if im.level() < levelDirectories {
+		return nil, AssignDirsResult{}, kafka.Refuse(kafka.UnsupportedVersion, "log directories are not in the metadata below metadata.version 3.7-IV2")
 	}
-	if p.Leader == id {
-		change.Leader = bestLeader(im, p.Replicas, others)
+	b, err := im.registered(cmd.Broker, cmd.Epoch)
+	if err != nil {
+		return nil, AssignDirsResult{}, err
 	}
-	return change.ISR != nil || change.Leader != leaderUnchanged
+	changes := changesOf(im, &env)
+	var result AssignDirsResult
+	for _, d := range cmd.Dirs {
+		dir := DirAssignmentResult{ID: d.ID}
+		for _, row := range d.Topics {
+			topic := DirTopicResult{ID: row.ID}
+			t, exists := im.TopicByID(row.ID)
+			for _, n := range row.Partitions {
+				r := DirPartitionResult{Index: n}
+				switch p := changes.partition(t, n); {
+				case !exists:
+					r.Err = kafka.UnknownTopicId
+				case p == nil:
+					r.Err = kafka.UnknownTopicOrPartition
+				case !slices.Contains(p.Replicas, b.ID):
+					r.Err = kafka.NotLeaderOrFollower
+				default:
+					changes.take(changes.changeOf(t, n, p).place(b.ID, d.ID, b.LogDirs))
+				}
+				topic.Partitions = append(topic.Partitions, r)
+			}
+			dir.Topics = append(dir.Topics, topic)
+		}
+		result.Dirs = append(result.Dirs, dir)
+	}
+	return changes.entries, result, nil
+}
+
+// lostDir stands for a directory that a broker knows no more, as in Kafka.
+var lostDir = kafka.UUID{15: 2}
+
+// dirOnline tells whether a directory is one of those that work, as far as it is known. A broker that has told of none is of a time
+// before directories were in the metadata.
+func dirOnline(dir kafka.UUID, online []kafka.UUID) bool {
+	return dir != lostDir && (!NamesDir(dir) || len(online) == 0 || slices.Contains(online, dir))
 }
 
 // online tells whether the directory of a broker's replica, as far as it is known, is one that works.
 func (p *Partition) online(id kafka.NodeID, dirs []kafka.UUID) bool {
 	at := slices.Index(p.Replicas, id)
-	return at < 0 || at >= len(p.Dirs) || !NamesDir(p.Dirs[at]) || slices.Contains(dirs, p.Dirs[at])
+	return at < 0 || dirOnline(p.Dirs[at], dirs)
 }
 
 // ReplicaOnline tells whether a broker is alive and the log directory that holds its replica works.

@@ -2,10 +2,8 @@ package meta
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/raftsman/raftsman/internal/kafka"
-	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
 // ElectionType is what is wanted of an election, by Kafka's numbers.
@@ -43,7 +41,7 @@ type PartitionResult struct {
 
 // DecideElectLeaders judges each partition by itself. A partition that is named twice is elected once. An error is about the
 // whole request.
-func DecideElectLeaders(im *Image, cmd ElectLeaders) (entries []Entry, results []ElectionResult, refused error) {
+func DecideElectLeaders(im *Image, cmd ElectLeaders, env Env) (entries []Entry, results []ElectionResult, refused error) {
 	if cmd.Type != PreferredElection && cmd.Type != UncleanElection {
 		return nil, nil, kafka.Refuse(kafka.InvalidRequest, "election type %d is none; 0 elects preferred leaders, 1 uncleanly", cmd.Type)
 	}
@@ -57,28 +55,19 @@ func DecideElectLeaders(im *Image, cmd ElectLeaders) (entries []Entry, results [
 			cmd.Topics = append(cmd.Topics, row)
 		}
 	}
-	elected := map[kafka.TopicPartition]bool{}
+	changes := changesOf(im, &env)
 	for _, row := range cmd.Topics {
 		result := ElectionResult{Topic: row.Topic}
 		t, _ := im.Topic(row.Topic)
 		for _, n := range row.Partitions {
-			p, err := t.partition(n)
-			at := kafka.TopicPartition{Topic: row.Topic, Partition: n}
-			var change *sysrecord.PartitionChangeRecord
-			switch {
-			case err != nil:
-			case elected[at]:
-				err = errElected
-			default:
-				change, err = p.elect(im, cmd.Type)
+			_, err := t.partition(n)
+			if err == nil {
+				var elected []Entry
+				elected, err = changes.changeOf(t, n, changes.partition(t, n)).electAs(cmd.Type)
+				changes.take(elected)
 			}
-			if change != nil {
-				if len(entries) == requestRecordsMax {
-					return nil, nil, tooManyRecords()
-				}
-				elected[at] = true
-				change.TopicID, change.PartitionID = t.ID, n
-				entries = append(entries, Entry{Record: change, Version: im.partitionRecordVersion()})
+			if len(changes.entries) > requestRecordsMax {
+				return nil, nil, tooManyRecords()
 			}
 			if !all || !errors.Is(err, kafka.ElectionNotNeeded) {
 				result.Partitions = append(result.Partitions, PartitionResult{n, err})
@@ -86,7 +75,7 @@ func DecideElectLeaders(im *Image, cmd ElectLeaders) (entries []Entry, results [
 		}
 		results = append(results, result)
 	}
-	return entries, results, nil
+	return changes.entries, results, nil
 }
 
 // errNoTopic is a *kafka.Refusal. It does not name the topic, which the answer does: names may be long, and be refused for each of many
@@ -107,78 +96,75 @@ func (t *Topic) partition(number int32) (*Partition, error) {
 // errElected is the answer where the leader stays.
 var errElected error = kafka.Refuse(kafka.ElectionNotNeeded, "the partition has the leader that is wanted")
 
-// elect returns the change that gives the partition the leader that is wanted.
-func (p *Partition) elect(im *Image, kind ElectionType) (*sysrecord.PartitionChangeRecord, error) {
-	preferred := len(p.Replicas) > 0 && p.Leader == p.Replicas[0]
-	if kind == PreferredElection && preferred || kind == UncleanElection && p.Leader != kafka.NoNode {
+// electAs returns the change that gives the partition the leader that is wanted.
+func (c *partitionChange) electAs(kind ElectionType) ([]Entry, error) {
+	leads := c.old.Leader
+	if kind == PreferredElection && c.old.preferredLeads() || kind == UncleanElection && leads != kafka.NoNode {
 		return nil, errElected
 	}
-	leader := p.cleanLeader(im, kind)
-	change := sysrecord.NewPartitionChangeRecord()
-	change.Leader = leader
+	c.election = preferredElection
+	if kind == UncleanElection {
+		c.election = uncleanElection
+	}
+	entries := c.newLeader()
 	switch {
-	case leader != kafka.NoNode && leader != p.Leader:
-		p.enterISR(leader, change)
-		return change, nil
+	case len(entries) > 0:
+		return entries, nil
 	case kind == PreferredElection:
 		return nil, kafka.Refuse(kafka.PreferredLeaderNotAvailable, "the first replica is not in sync, or its broker or log directory is down")
 	}
-	at := slices.IndexFunc(p.Replicas, func(id kafka.NodeID) bool { return im.ReplicaOnline(p, id) })
-	if at < 0 {
-		return nil, kafka.Refuse(kafka.EligibleLeadersNotAvailable, "no broker that has a replica is alive")
-	}
-	change.Leader, change.ISR, change.LeaderRecoveryState = p.Replicas[at], p.Replicas[at:at+1], recovering
-	p.forgetELR(change)
-	return change, nil
+	return nil, kafka.Refuse(kafka.EligibleLeadersNotAvailable, "no broker that has a replica is alive")
 }
 
-// recovering marks a leader that was elected uncleanly.
-const recovering = 1
-
-// cleanLeader is who can lead without a loss: the preferred replica, or the one that leads, or the first that can. An election
-// that may be unclean has no leader to keep.
-func (p *Partition) cleanLeader(im *Image, kind ElectionType) kafka.NodeID {
-	candidates := p.Replicas
-	if kind == PreferredElection && len(p.Replicas) > 0 {
-		candidates = append([]kafka.NodeID{p.Replicas[0], p.Leader}, p.Replicas...)
+// newLeader returns the change if it brings another leader.
+func (c *partitionChange) newLeader() []Entry {
+	if r := c.record(); r != nil && r.Leader != leaderUnchanged {
+		return []Entry{{Record: r, Version: c.im.partitionRecordVersion()}}
 	}
-	for _, id := range candidates {
-		if im.ReplicaOnline(p, id) && (slices.Contains(p.ISR, id) || slices.Contains(p.ELR, id)) {
-			return id
+	return nil
+}
+
+// preferredLeads tells whether the first replica leads.
+func (p *Partition) preferredLeads() bool { return len(p.Replicas) > 0 && p.Leader == p.Replicas[0] }
+
+// electionsMax bounds what one periodic decision changes, as in Kafka.
+const electionsMax = 1000
+
+// DecideBalance gives partitions that another leads back to their first replica, where that is in sync (auto.leader.rebalance.enable):
+// due every leader.imbalance.check.interval.seconds. more tells that it is to be asked again at once.
+func DecideBalance(im *Image, env Env) (entries []Entry, more bool) {
+	return electWhere(im, env, func(c *partitionChange) []Entry {
+		if c.old.preferredLeads() {
+			return nil
+		}
+		c.election = preferredElection
+		return c.newLeader()
+	})
+}
+
+// DecideElections finds leaders for partitions that have none: one that has everything, or where the topic allows it
+// (unclean.leader.election.enable) anyone: due every unclean.leader.election.interval.ms, as a setting may have changed. more tells
+// that it is to be asked again at once.
+func DecideElections(im *Image, env Env) (entries []Entry, more bool) {
+	return electWhere(im, env, func(c *partitionChange) []Entry {
+		if c.old.Leader != kafka.NoNode {
+			return nil
+		}
+		return c.newLeader()
+	})
+}
+
+func electWhere(im *Image, env Env, elect func(*partitionChange) []Entry) (entries []Entry, more bool) {
+	with := electionsOf(im, &env)
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			if len(entries) >= electionsMax {
+				return entries, true
+			}
+			if p := &t.Partitions[i]; p.Leader == kafka.NoNode || !p.preferredLeads() {
+				entries = append(entries, elect(with.change(t, int32(i)))...)
+			}
 		}
 	}
-	return kafka.NoNode
-}
-
-// enterISR puts a leader from among the eligible into the in-sync set. What was known of those that were eligible last is of use only
-// while nobody leads.
-func (p *Partition) enterISR(leader kafka.NodeID, change *sysrecord.PartitionChangeRecord) {
-	if !slices.Contains(p.ISR, leader) {
-		change.ISR = append(slices.Clone(p.ISR), leader)
-		change.EligibleLeaderReplicas = without(p.ELR, leader)
-	}
-	if len(p.LastELR) > 0 {
-		change.LastKnownELR = []kafka.NodeID{}
-	}
-}
-
-// forgetELR clears the eligible leader replicas, where there are any.
-func (p *Partition) forgetELR(change *sysrecord.PartitionChangeRecord) {
-	if len(p.ELR) > 0 {
-		change.EligibleLeaderReplicas = []kafka.NodeID{}
-	}
-	if len(p.LastELR) > 0 {
-		change.LastKnownELR = []kafka.NodeID{}
-	}
-}
-
-// without returns the ids that are not among those that go, never nil.
-func without(ids []kafka.NodeID, gone ...kafka.NodeID) []kafka.NodeID {
-	left := []kafka.NodeID{}
-	for _, id := range ids {
-		if !slices.Contains(gone, id) {
-			left = append(left, id)
-		}
-	}
-	return left
+	return entries, false
 }

@@ -18,11 +18,12 @@ const (
 	OldestMetadataVersion = 7  // 3.3-IV3
 	LatestMetadataVersion = 33 // 4.4-IV2
 
-	levelTransactions    = 13 // 3.6-IV1: transactions in the metadata log
-	levelControllers     = 15 // 3.7-IV0: RegisterControllerRecord
-	levelDirectories     = 17 // 3.7-IV2: the log directory of each replica
-	levelEligibleLeaders = 23 // 4.0-IV1: ELR in partition records
-	levelCordonedDirs    = 30 // 4.3-IV0
+	levelShrinkKeepsEpoch = 12 // 3.6-IV0: an in-sync set that shrinks leaves the leader its epoch
+	levelTransactions     = 13 // 3.6-IV1: transactions in the metadata log
+	levelControllers      = 15 // 3.7-IV0: RegisterControllerRecord
+	levelDirectories      = 17 // 3.7-IV2: the log directory of each replica
+	levelEligibleLeaders  = 23 // 4.0-IV1: ELR in partition records
+	levelCordonedDirs     = 30 // 4.3-IV0
 )
 
 var metadataVersionNames = [...]string{

@@ -127,7 +127,7 @@ func TestASnapshotIsTheWholeImage(t *testing.T) {
 func TestRecordVersionsFollowTheFinalisedLevel(t *testing.T) {
 	for _, test := range []struct{ level, partition, broker int16 }{{7, 0, 1}, {13, 0, 2}, {17, 1, 3}, {23, 2, 3}, {33, 2, 4}} {
 		im := applied(t, NewImage("cluster"), []Entry{{Record: &sysrecord.FeatureLevelRecord{Name: MetadataVersion, FeatureLevel: test.level}}})
-		im = applied(t, im, DecideRegister(im, Registration{ID: 1}, 1))
+		im = applied(t, im, DecideStart(im, Registration{ID: 1}, 1, testEnv()))
 		entries, results := DecideCreateTopics(im, CreateTopics{Topics: []NewTopic{{Name: "a", Partitions: 1, ReplicationFactor: 1}}}, testEnv())
 		if results[0].Err != nil || entries[1].Version != test.partition {
 			t.Errorf("level %d: partition record version %d, want %d; %v", test.level, entries[1].Version, test.partition, results[0].Err)
@@ -213,7 +213,7 @@ func TestEligibleReplicasLeadWhenNobodyElseCan(t *testing.T) {
 	partition.PartitionID, partition.TopicID, partition.Replicas, partition.Leader = 0, topic, []kafka.NodeID{1, 2}, kafka.NoNode
 	partition.EligibleLeaderReplicas, partition.LastKnownELR = []kafka.NodeID{1}, []kafka.NodeID{2}
 	im := applied(t, NewImage("cluster"), append(Bootstrap(), Entry{Record: &sysrecord.TopicRecord{Name: "a", TopicID: topic}}, Entry{Record: partition, Version: 2}))
-	im = applied(t, im, DecideRegister(im, Registration{ID: 1}, im.Offset()+1))
+	im = applied(t, im, DecideStart(im, Registration{ID: 1}, im.Offset()+1, testEnv()))
 	p, _ := im.Partition(kafka.TopicPartition{Topic: "a"})
 	if p.Leader != 1 || !slices.Equal(p.ISR, []kafka.NodeID{1}) || len(p.ELR) != 0 || len(p.LastELR) != 0 {
 		t.Errorf("got %+v, want leader 1, in sync alone", p)
@@ -249,7 +249,7 @@ func nameOf(t *Topic) string {
 // manyTopics is an image of n topics with one partition each.
 func manyTopics(b testing.TB, n int) *Image {
 	u := NewImage("cluster").Update()
-	for _, e := range append(Bootstrap(), DecideRegister(NewImage("cluster"), Registration{ID: 1}, 0)...) {
+	for _, e := range append(Bootstrap(), DecideStart(NewImage("cluster"), Registration{ID: 1}, 0, testEnv())...) {
 		if err := u.Apply(e); err != nil {
 			b.Fatal(err)
 		}

@@ -1,6 +1,10 @@
 package meta
 
-import "github.com/raftsman/raftsman/internal/kafka"
+import (
+	"slices"
+
+	"github.com/raftsman/raftsman/internal/kafka"
+)
 
 // Liveness is what the active controller alone knows of brokers: who was heard of when, how far each has got in the metadata,
 // and who is on the way out. Nothing of it is in the log. It begins anew with the leadership: all that are in service have a full
@@ -12,9 +16,13 @@ type Liveness struct {
 
 // contact is what is known of one registration of a broker.
 type contact struct {
-	epoch   kafka.BrokerEpoch
-	heardMs int64
-	gone    bool // its process has ended, or has leave to end
+	epoch      kafka.BrokerEpoch
+	heardMs    int64
+	unheard    bool         // nothing came since the leadership began
+	gone       bool         // its process has ended, or has leave to end
+	registered kafka.Offset // of the registration's newest record, as far as it is known
+	applied    kafka.Offset // the newest metadata record that the broker has applied, or -1
+	stopping   kafka.Offset // the record that all others must have applied before it may stop, or -1
 }
 
 // NewLiveness returns what a controller knows when its leadership begins. sessionMs is broker.session.timeout.ms.
@@ -22,14 +30,14 @@ func NewLiveness(im *Image, sessionMs, nowMs int64) *Liveness {
 	l := &Liveness{sessionMs: sessionMs, brokers: map[kafka.NodeID]*contact{}}
 	for _, b := range im.Brokers() {
 		if !b.Fenced {
-			l.begin(b.ID, b.Epoch, nowMs)
+			l.begin(b.ID, b.Epoch, nowMs).unheard = true
 		}
 	}
 	return l
 }
 
 func (l *Liveness) begin(id kafka.NodeID, epoch kafka.BrokerEpoch, nowMs int64) *contact {
-	c := &contact{epoch: epoch, heardMs: nowMs}
+	c := &contact{epoch: epoch, heardMs: nowMs, registered: kafka.Offset(epoch), applied: kafka.NoOffset, stopping: kafka.NoOffset}
 	l.brokers[id] = c
 	return c
 }
@@ -51,8 +59,49 @@ func (l *Liveness) Valid(id kafka.NodeID, epoch kafka.BrokerEpoch, nowMs int64) 
 // Touch counts as a heartbeat of a broker that could not be looked at in time: the broker is alive.
 func (l *Liveness) Touch(id kafka.NodeID, epoch kafka.BrokerEpoch, nowMs int64) {
 	if c, ok := l.brokers[id]; ok && c.epoch == epoch {
-		c.heardMs, c.gone = max(c.heardMs, nowMs), false
+		c.heard(nowMs)
 	}
+}
+
+func (c *contact) heard(nowMs int64) {
+	c.heardMs, c.unheard, c.gone = max(c.heardMs, nowMs), false, false
+}
+
+// Unheard returns the brokers in service of which nothing came since the leadership began. Their processes may have ended together with
+// the former controller's: it is worth while to dial them.
+func (l *Liveness) Unheard(im *Image) (ids []kafka.NodeID) {
+	for _, b := range im.Brokers() {
+		if c, ok := l.brokers[b.ID]; ok && !b.Fenced && c.epoch == b.Epoch && c.unheard {
+			ids = append(ids, b.ID)
+		}
+	}
+	return ids
+}
+
+// Died notes that a broker's process is no more: its connection was closed, and its address refuses another or resets it. It can
+// register again at once. fence tells whether it is to be fenced now, and not first when its session is over: not if it is the only
+// one in sync of a partition that has other replicas, as nobody gains by it, and an unclean election would follow a false alarm.
+func (l *Liveness) Died(im *Image, id kafka.NodeID, epoch kafka.BrokerEpoch, nowMs int64) (fence bool) {
+	b, err := im.registered(id, epoch)
+	if err != nil {
+		return false
+	}
+	l.of(b, nowMs).gone = true
+	return !b.Fenced && !im.leadsAlone(id)
+}
+
+// leadsAlone tells whether a broker leads a partition with other replicas of which none could lead instead.
+func (im *Image) leadsAlone(id kafka.NodeID) bool {
+	with := electionsOf(im, &Env{})
+	with.going = id
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			if p := &t.Partitions[i]; p.Leader == id && len(p.Replicas) > 1 && !slices.ContainsFunc(p.ISR, with.change(t, int32(i)).fit) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Expired returns a broker that is in service and whose session is over, the one that was silent longest, to be fenced next. One

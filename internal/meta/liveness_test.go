@@ -30,7 +30,7 @@ func TestSessionsBeginWithTheLeadership(t *testing.T) {
 			t.Errorf("at %d: broker %d, %v; want %d, %v", want.atMs, id, due, want.id, want.due)
 		}
 	}
-	s.apply(DecideFence(s.im, 3))
+	s.apply(DecideFence(s.im, 3, s.env))
 	if at, _ := l.Deadline(s.im, 10_000); at != 11_000 {
 		t.Errorf("deadline %d, want 11000", at)
 	}

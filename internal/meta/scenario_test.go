@@ -195,7 +195,7 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 			if hasRack {
 				reg.Rack = &rack
 			}
-			entries := DecideRegister(s.im, reg, s.im.Offset()+1)
+			entries := DecideStart(s.im, reg, s.im.Offset()+1, s.env)
 			if fenced {
 				entries = entries[:len(entries)-1]
 			}
@@ -297,13 +297,13 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 	"incr": func(s *scenario, words []string) { s.alter(words, true) },
 	// unregister ID
 	"unregister": func(s *scenario, words []string) {
-		entries, err := DecideUnregister(s.im, nodes(words[0])[0])
+		entries, err := DecideUnregister(s.im, nodes(words[0])[0], s.env)
 		s.p("%s", outcome(err))
 		s.took(entries)
 	},
 	// fence ID
 	"fence": func(s *scenario, words []string) {
-		s.took(DecideFence(s.im, nodes(words[0])[0]))
+		s.took(DecideFence(s.im, nodes(words[0])[0], s.env))
 		b, _ := s.im.Broker(nodes(words[0])[0])
 		s.p("fenced=%v", b.Fenced)
 	},
@@ -318,7 +318,7 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 			}
 			cmd.Topics = append(cmd.Topics, row)
 		}
-		entries, results, err := DecideElectLeaders(s.im, cmd)
+		entries, results, err := DecideElectLeaders(s.im, cmd, s.env)
 		if err != nil {
 			s.p("%v", err)
 		}
@@ -342,7 +342,7 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 			r.Partition = int32(n)
 			cmd.Partitions = append(cmd.Partitions, r)
 		}
-		entries, results := DecideReassign(s.im, cmd)
+		entries, results := DecideReassign(s.im, cmd, s.env)
 		for i, err := range results {
 			s.p("%s-%d: %s", words[0], cmd.Partitions[i].Partition, outcome(err))
 		}
@@ -373,6 +373,12 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 				s.p("  %d replicas=%v isr=%v leader=%d epoch=%d/%d", i, p.Replicas, p.ISR, p.Leader, p.LeaderEpoch, p.PartitionEpoch)
 				if p.Reassigning() {
 					s.p("    adding=%v removing=%v", p.Adding, p.Removing)
+				}
+				if len(p.ELR)+len(p.LastELR) > 0 {
+					s.p("    elr=%v last=%v", p.ELR, p.LastELR)
+				}
+				if p.Recovering {
+					s.p("    recovering")
 				}
 			}
 		}

@@ -115,7 +115,7 @@ func (n *Node) AlterQuotas(ctx context.Context, cmd meta.AlterQuotas) (results [
 // ElectLeaders elects leaders. The error of a wrong request is a *kafka.Refusal.
 func (n *Node) ElectLeaders(ctx context.Context, cmd meta.ElectLeaders) (results []meta.ElectionResult, err error) {
 	err = n.propose(ctx, func(im *meta.Image) (entries []meta.Entry, refused error) {
-		entries, results, refused = meta.DecideElectLeaders(im, cmd)
+		entries, results, refused = meta.DecideElectLeaders(im, cmd, n.o.env())
 		return entries, refused
 	})
 	return results, err
@@ -124,7 +124,7 @@ func (n *Node) ElectLeaders(ctx context.Context, cmd meta.ElectLeaders) (results
 // Reassign changes on which brokers partitions are. There is one result for each, nil or why it was refused.
 func (n *Node) Reassign(ctx context.Context, cmd meta.Reassign) (results []error, err error) {
 	err = n.propose(ctx, func(im *meta.Image) (entries []meta.Entry, _ error) {
-		entries, results = meta.DecideReassign(im, cmd)
+		entries, results = meta.DecideReassign(im, cmd, n.o.env())
 		return entries, nil
 	})
 	return results, err
@@ -140,7 +140,7 @@ func (n *Node) UnregisterController(ctx context.Context, id kafka.NodeID) error 
 // UnregisterBroker removes a broker that is not coming back.
 func (n *Node) UnregisterBroker(ctx context.Context, id kafka.NodeID) error {
 	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
-		return meta.DecideUnregister(im, id)
+		return meta.DecideUnregister(im, id, n.o.env())
 	})
 }
 
@@ -148,7 +148,7 @@ func (n *Node) UnregisterBroker(ctx context.Context, id kafka.NodeID) error {
 func (n *Node) ReportDirs(ctx context.Context, report meta.DirReport) error {
 	report.Broker = n.o.NodeID
 	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
-		return meta.DecideDirReport(im, report), nil
+		return meta.DecideDirReport(im, report, n.o.env()), nil
 	})
 }
 

@@ -135,7 +135,7 @@ func TestBrokersOfAFormerClusterAreFenced(t *testing.T) {
 	h.must(h.open())
 	other := meta.Registration{ID: 2, Incarnation: kafka.UUID{2}, LogDirs: []kafka.UUID{{2}}}
 	h.must(h.node.propose(t.Context(), func(im *meta.Image) ([]meta.Entry, error) {
-		return meta.DecideRegister(im, other, im.Offset()+1), nil
+		return meta.DecideStart(im, other, im.Offset()+1, meta.Env{}), nil
 	}))
 	topic := func(name string, replicas ...kafka.NodeID) meta.NewTopic {
 		return meta.NewTopic{Name: name, Partitions: -1, ReplicationFactor: -1, Assignments: map[int32][]kafka.NodeID{0: replicas}}

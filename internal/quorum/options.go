@@ -3,6 +3,7 @@ package quorum
 import (
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -32,6 +33,7 @@ type Options struct {
 	Partitions        int32  // num.partitions; 1 by default
 	ReplicationFactor int16  // default.replication.factor; 1 by default
 	MinISR            string // min.insync.replicas, stored cluster-wide when the cluster is new; "1" by default
+	UncleanElections  bool   // unclean.leader.election.enable
 
 	SegmentBytes      int   // metadata.log.segment.bytes; 1 GiB by default
 	SegmentMs         int64 // metadata.log.segment.ms; 7 days by default
@@ -92,11 +94,14 @@ func (o Options) withDefaults() Options {
 
 // env is what decisions need.
 func (o *Options) env() meta.Env {
+	minISR, _ := strconv.ParseInt(o.MinISR, 10, 32) // 0, which counts as 1, where it is no number
 	return meta.Env{
+		Node:   o.NodeID,
 		Random: rand.New(rand.NewPCG(randomUint64(o.Random), randomUint64(o.Random))),
 		NewID:  func() kafka.UUID { return kafka.NewUUID(o.Random) },
 
 		Partitions: o.Partitions, ReplicationFactor: o.ReplicationFactor, Configs: o.Configs,
+		MinISR: int32(minISR), UncleanElections: o.UncleanElections,
 	}
 }
 

@@ -120,9 +120,13 @@ const startBatchEntries = 10_000
 // fenced, and the next start does it all again.
 func (n *Node) register(reg meta.Registration) error {
 	reg.ID, reg.Features = n.o.NodeID, meta.SupportedFeatures()
-	controller := meta.DecideController(n.tip, n.o.NodeID, reg.Incarnation, []meta.Endpoint{n.o.Controller})
-	entries := append(controller, meta.DecideRegister(n.tip, reg, n.log.EndOffset()+kafka.Offset(len(controller)))...)
-	n.brokerEpoch = kafka.BrokerEpoch(n.log.EndOffset() + kafka.Offset(len(controller)))
+	controller := meta.RegisterController{
+		ID: n.o.NodeID, Incarnation: reg.Incarnation, Endpoints: []meta.Endpoint{n.o.Controller}, Features: reg.Features,
+	}
+	entries, _ := meta.DecideRegisterController(n.tip, controller) // refused at levels that have no place for it
+	at := n.log.EndOffset() + kafka.Offset(len(entries))
+	entries = append(entries, meta.DecideStart(n.tip, reg, at, n.o.env())...)
+	n.brokerEpoch = kafka.BrokerEpoch(at)
 	if err := n.appendInParts(entries); err != nil {
 		return err
 	}
@@ -133,7 +137,7 @@ func (n *Node) register(reg meta.Registration) error {
 // last record of each is what fences it, so the next start ends what a crash cuts short.
 func (n *Node) fenceOthers() error {
 	for _, b := range n.tip.Brokers() {
-		entries := meta.DecideFence(n.tip, b.ID)
+		entries := meta.DecideFence(n.tip, b.ID, n.o.env())
 		if b.ID == n.o.NodeID || len(entries) == 0 {
 			continue
 		}
