@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
 // DecideAlterConfigs judges each resource by itself, whole or not at all. There is one result for each distinct resource, in
@@ -45,7 +46,27 @@ func DecideAlterConfigs(im *Image, cmd AlterConfigs, env Env) ([]Entry, []Config
 	if cmd.ValidateOnly {
 		return nil, results
 	}
-	return entries, results
+	return append(entries, settleELR(im, entries, env)...), results
+}
+
+// settleELR forgets eligible leader replicas where the in-sync set is large enough by a new min.insync.replicas: it goes on without
+// them from now on. Where it is not, and where nobody is in sync, they still have everything. (Kafka forgets them all.)
+func settleELR(im *Image, changed []Entry, env Env) (entries []Entry) {
+	if !slices.ContainsFunc(changed, func(e Entry) bool {
+		r, ok := e.Record.(*sysrecord.ConfigRecord)
+		return ok && r.Name == minInsyncReplicas
+	}) {
+		return nil
+	}
+	with := electionsOf(im.after(changed), &env)
+	for t := range im.Topics() {
+		for i := range t.Partitions {
+			if len(t.Partitions[i].ELR) > 0 {
+				entries = append(entries, with.change(t, int32(i)).entries()...)
+			}
+		}
+	}
+	return entries
 }
 
 func alterResource(im *Image, c ConfigChange, incremental bool, env Env) ([]Entry, error) {

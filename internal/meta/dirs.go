@@ -62,22 +62,27 @@ func DecideDirReport(im *Image, report DirReport, env Env) []Entry {
 	var entries []Entry
 	for _, t := range topics {
 		for i := range t.Partitions {
-			entries = append(entries, with.change(t, int32(i)).place(b.ID, told[t.ID][int32(i)], online)...)
+			entries = append(entries, with.change(t, int32(i)).place(b, told[t.ID][int32(i)], online)...)
 		}
 	}
 	return append(entries, b.changeDirs(im, online, report.Cordoned)...)
 }
 
+// dirsWithout returns the broker's log directories that have not failed.
+func (b *Broker) dirsWithout(offline []kafka.UUID) []kafka.UUID {
+	return slices.DeleteFunc(slices.Clone(b.LogDirs), func(dir kafka.UUID) bool { return slices.Contains(offline, dir) })
+}
+
 // loseDirs is what follows when a broker tells which of its log directories have failed so far.
 func (b *Broker) loseDirs(im *Image, offline []kafka.UUID, env Env) (entries []Entry) {
-	online := slices.DeleteFunc(slices.Clone(b.LogDirs), func(dir kafka.UUID) bool { return slices.Contains(offline, dir) })
+	online := b.dirsWithout(offline)
 	if len(online) == len(b.LogDirs) || im.level() < levelDirectories {
 		return nil
 	}
 	with := electionsOf(im, &env)
 	for t := range im.Topics() {
 		for i := range t.Partitions {
-			entries = append(entries, with.change(t, int32(i)).place(b.ID, kafka.UUID{}, online)...)
+			entries = append(entries, with.change(t, int32(i)).place(b, kafka.UUID{}, online)...)
 		}
 	}
 	return append(entries, b.changeDirs(im, online, nil)...)
@@ -102,19 +107,20 @@ func (b *Broker) changeDirs(im *Image, online, cordoned []kafka.UUID) []Entry {
 
 // place notes in which directory a broker's replica is, the zero id for the same as before, when these directories of the broker
 // work.
-func (c *partitionChange) place(id kafka.NodeID, told kafka.UUID, online []kafka.UUID) []Entry {
-	if !slices.Contains(c.replicas, id) {
+func (c *partitionChange) place(b *Broker, told kafka.UUID, online []kafka.UUID) []Entry {
+	if !slices.Contains(c.replicas, b.ID) {
 		return nil
 	}
 	if !told.IsZero() {
-		c.moved, c.movedTo = id, told
+		c.moved, c.movedTo = b.ID, told
 	}
-	switch {
-	case !dirOnline(c.dirOf(id), online):
+	failed := func(dir kafka.UUID) bool { return slices.Contains(b.LogDirs, dir) && !slices.Contains(online, dir) }
+	switch dir := c.dirOf(b.ID); {
+	case failed(dir), !dirOnline(dir, b.LogDirs):
 		without := *c.elections
-		without.going = id
+		without.going = b.ID
 		c.elections = &without
-		return c.leave(id)
+		return c.leave(b.ID)
 	case told.IsZero():
 		return nil
 	}
@@ -148,7 +154,7 @@ func DecideAssignDirs(im *Image, cmd AssignDirs, env Env) ([]Entry, AssignDirsRe
 				case !slices.Contains(p.Replicas, b.ID):
 					r.Err = kafka.NotLeaderOrFollower
 				default:
-					changes.take(changes.changeOf(t, n, p).place(b.ID, d.ID, b.LogDirs))
+					changes.take(changes.changeOf(t, n, p).place(b, d.ID, b.LogDirs))
 				}
 				topic.Partitions = append(topic.Partitions, r)
 			}

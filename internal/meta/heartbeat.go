@@ -21,6 +21,9 @@ func (l *Liveness) Heartbeat(im *Image, hb Heartbeat, end kafka.Offset, nowMs in
 	c.applied = hb.MetadataOffset
 	result := HeartbeatResult{CaughtUp: hb.MetadataOffset >= c.registered}
 
+	if len(b.LogDirs) > 0 && len(b.dirsWithout(hb.OfflineDirs)) == 0 {
+		hb.WantFence = true // it has nothing left to serve from
+	}
 	entries := b.loseDirs(im, hb.OfflineDirs, env)
 	if hb.CordonedDirs != nil {
 		entries = append(entries, b.changeDirs(im, b.LogDirs, hb.CordonedDirs)...)

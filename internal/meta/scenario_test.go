@@ -58,6 +58,9 @@ type scenario struct {
 	im  *Image
 	env Env
 	out strings.Builder
+
+	live  *Liveness // from the command "controller" on
+	nowMs int64
 }
 
 func newScenario(t *testing.T) *scenario {
@@ -138,6 +141,91 @@ func (s *scenario) took(entries []Entry) {
 		s.p("  %s v%d %s", e.Record.RecordName(), e.Version, body)
 	}
 	s.apply(entries)
+}
+
+// brief prints and applies what was decided, of each record what it changes.
+func (s *scenario) brief(entries []Entry) {
+	for _, e := range entries {
+		switch r := e.Record.(type) {
+		case *sysrecord.PartitionChangeRecord:
+			t, _ := s.im.TopicByID(r.TopicID)
+			line := fmt.Sprintf("  %s-%d", t.Name, r.PartitionID)
+			add := func(name string, changed bool, value any) {
+				if changed {
+					line += fmt.Sprintf(" %s=%v", name, value)
+				}
+			}
+			add("replicas", r.Replicas != nil, r.Replicas)
+			add("adding", r.AddingReplicas != nil, r.AddingReplicas)
+			add("removing", r.RemovingReplicas != nil, r.RemovingReplicas)
+			add("isr", r.ISR != nil, r.ISR)
+			add("leader", r.Leader != leaderUnchanged, r.Leader)
+			add("elr", r.EligibleLeaderReplicas != nil, r.EligibleLeaderReplicas)
+			add("last", r.LastKnownELR != nil, r.LastKnownELR)
+			add("recovery", r.LeaderRecoveryState >= 0, r.LeaderRecoveryState)
+			if r.Directories != nil {
+				line += " dirs="
+				for i, dir := range r.Directories {
+					line += strings.Repeat(" ", min(1, i)) + testDirName(dir)
+				}
+			}
+			s.p("%s", line)
+		case *sysrecord.RegisterBrokerRecord:
+			s.p("  broker %d registered, epoch %d, fenced %v, v%d", r.BrokerID, r.BrokerEpoch, r.Fenced, e.Version)
+		case *sysrecord.BrokerRegistrationChangeRecord:
+			line := fmt.Sprintf("  broker %d", r.BrokerID)
+			for _, change := range []struct {
+				what string
+				is   bool
+			}{{"fenced", r.Fenced > 0}, {"in service", r.Fenced < 0}, {"stopping", r.InControlledShutdown > 0}} {
+				if change.is {
+					line += " " + change.what
+				}
+			}
+			for _, dir := range r.LogDirs {
+				line += " has " + testDirName(dir)
+			}
+			for _, dir := range r.CordonedLogDirs {
+				line += " cordoned " + testDirName(dir)
+			}
+			s.p("%s, v%d", line, e.Version)
+		default:
+			body, err := json.Marshal(r)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			s.p("  %s v%d %s", e.Record.RecordName(), e.Version, body)
+		}
+	}
+	s.apply(entries)
+}
+
+// testRegistration is a broker's with one log directory of its own, at the latest levels.
+func testRegistration(id kafka.NodeID) Registration {
+	return Registration{
+		ID: id, Incarnation: kafka.UUID{0: 1, 15: byte(id)}, PreviousEpoch: NoBrokerEpoch, Features: SupportedFeatures(),
+		LogDirs: []kafka.UUID{{0: byte(id)}},
+	}
+}
+
+// testDirs reads directories' numbers: 0 is no directory, 101 and 102 stand for Kafka's ids of unassigned and lost ones.
+func testDirs(text string) []kafka.UUID {
+	dirs := []kafka.UUID{}
+	for _, n := range nodes(text) {
+		if n > 100 {
+			dirs = append(dirs, kafka.UUID{15: byte(n - 100)})
+		} else {
+			dirs = append(dirs, kafka.UUID{0: byte(n)})
+		}
+	}
+	return dirs
+}
+
+func testDirName(dir kafka.UUID) string {
+	if dir[0] == 0 && dir[15] > 0 {
+		return strconv.Itoa(int(dir[15]) + 100)
+	}
+	return strconv.Itoa(int(dir[0]))
 }
 
 func outcome(err error) string {
@@ -364,6 +452,201 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 		entries, raise, err := DecideUpdateFeatures(s.im, cmd)
 		s.p("%s, raise kraft.version %v", outcome(err), raise)
 		s.took(entries)
+	},
+	// controller: a leadership begins; sessions are of 9000 ms
+	"controller": func(s *scenario, _ []string) { s.live = NewLiveness(s.im, 9000, s.nowMs) },
+	// after MS: time passes
+	"after": func(s *scenario, words []string) {
+		n, _ := strconv.Atoi(words[0])
+		s.nowMs += int64(n)
+	},
+	// register ID inc=N prev=EPOCH|old rack=R dirs=1+2 at=HOST feature:NAME=MIN-MAX zk
+	"register": func(s *scenario, words []string) {
+		plain, set := options(words)
+		reg := testRegistration(nodes(plain[0])[0])
+		reg.Incarnation[0] = byte(number32(set, "inc", 1))
+		reg.Migrating = slices.Contains(plain, "zk")
+		if b, ok := s.im.Broker(reg.ID); ok && set["prev"] == "old" {
+			reg.PreviousEpoch = b.Epoch
+		} else if set["prev"] != "" {
+			reg.PreviousEpoch = kafka.BrokerEpoch(number32(set, "prev", -1))
+		}
+		if rack, ok := set["rack"]; ok {
+			reg.Rack = &rack
+		}
+		if dirs, ok := set["dirs"]; ok {
+			reg.LogDirs = testDirs(dirs)
+		}
+		reg.Endpoints = []Endpoint{{Name: "PLAINTEXT", Host: set["at"], Port: 9092, Security: "PLAINTEXT"}}
+		for key, levels := range set {
+			if name, is := strings.CutPrefix(key, "feature:"); is {
+				reg.Features = slices.DeleteFunc(reg.Features, func(f FeatureRange) bool { return f.Name == name })
+				if low, high, ok := strings.Cut(levels, "-"); ok {
+					a, _ := strconv.Atoi(low)
+					b, _ := strconv.Atoi(high)
+					reg.Features = append(reg.Features, FeatureRange{name, int16(a), int16(b)})
+				}
+			}
+		}
+		entries, epoch, err := s.live.Register(s.im, reg, s.im.Offset()+1, s.nowMs, s.env)
+		s.p("%s, epoch %d", outcome(err), epoch)
+		s.brief(entries)
+	},
+	// beat ID [at=OFFSET] [epoch=N] [fence] [stop] offline=1+2 cordoned=1+2  at is the newest record by default
+	"beat": func(s *scenario, words []string) {
+		plain, set := options(words)
+		hb := Heartbeat{Broker: nodes(plain[0])[0], MetadataOffset: s.im.Offset()}
+		if b, ok := s.im.Broker(hb.Broker); ok {
+			hb.Epoch = b.Epoch
+		}
+		hb.Epoch = kafka.BrokerEpoch(number32(set, "epoch", int32(hb.Epoch)))
+		hb.MetadataOffset = kafka.Offset(number32(set, "at", int32(hb.MetadataOffset)))
+		hb.WantFence, hb.WantShutDown = slices.Contains(plain, "fence"), slices.Contains(plain, "stop")
+		if dirs, ok := set["offline"]; ok {
+			hb.OfflineDirs = testDirs(dirs)
+		}
+		if dirs, ok := set["cordoned"]; ok {
+			hb.CordonedDirs = testDirs(dirs)
+		}
+		entries, r, err := s.live.Heartbeat(s.im, hb, s.im.Offset()+1, s.nowMs, s.env)
+		if err != nil {
+			s.p("%s", outcome(err))
+			return
+		}
+		s.p("caught up %v, fenced %v, stop %v", r.CaughtUp, r.Fenced, r.ShouldShutDown)
+		s.brief(entries)
+	},
+	// expire: fences those whose session is over
+	"expire": func(s *scenario, _ []string) {
+		for id, due := s.live.Expired(s.im, s.nowMs); due; id, due = s.live.Expired(s.im, s.nowMs) {
+			s.p("broker %d", id)
+			s.brief(DecideFence(s.im, id, s.env))
+		}
+	},
+	// died ID: its address refuses connections
+	"died": func(s *scenario, words []string) {
+		b, _ := s.im.Broker(nodes(words[0])[0])
+		fence := s.live.Died(s.im, b.ID, b.Epoch, s.nowMs)
+		s.p("fence %v", fence)
+		if fence {
+			s.brief(DecideFence(s.im, b.ID, s.env))
+		}
+	},
+	// unheard: of whom nothing came since the leadership began
+	"unheard": func(s *scenario, _ []string) { s.p("%v", s.live.Unheard(s.im)) },
+	// isr LEADER TOPIC PARTITION=1+2+3:EPOCH [le=N] [pe=N] [epoch=N] [recovering]  epochs are the current ones by default
+	"isr": func(s *scenario, words []string) {
+		plain, set := options(words)
+		cmd := AlterPartition{Broker: nodes(plain[0])[0]}
+		if b, ok := s.im.Broker(cmd.Broker); ok {
+			cmd.Epoch = b.Epoch
+		}
+		cmd.Epoch = kafka.BrokerEpoch(number32(set, "epoch", int32(cmd.Epoch)))
+		le, pe := number32(set, "le", -1), number32(set, "pe", -1)
+		row := AlterPartitionTopic{ID: kafka.TopicID{15: 99}}
+		if t, ok := s.im.Topic(plain[1]); ok {
+			row.ID = t.ID
+		}
+		for _, w := range words[2:] {
+			key, ids, _ := strings.Cut(w, "=")
+			n, err := strconv.Atoi(key)
+			if err != nil {
+				continue
+			}
+			alter := PartitionAlteration{Index: int32(n), LeaderEpoch: kafka.Epoch(le), PartitionEpoch: kafka.Epoch(pe)}
+			if p, ok := s.im.Partition(kafka.TopicPartition{Topic: plain[1], Partition: int32(n)}); ok {
+				if le < 0 {
+					alter.LeaderEpoch = p.LeaderEpoch
+				}
+				if pe < 0 {
+					alter.PartitionEpoch = p.PartitionEpoch
+				}
+			}
+			if slices.Contains(plain, "recovering") {
+				alter.RecoveryState = Recovering
+			}
+			for member := range strings.SplitSeq(ids, "+") {
+				id, epoch, given := strings.Cut(member, ":")
+				m := ISRMember{Broker: nodes(id)[0], Epoch: NoBrokerEpoch}
+				if e, err := strconv.Atoi(epoch); given && err == nil {
+					m.Epoch = kafka.BrokerEpoch(e)
+				}
+				alter.ISR = append(alter.ISR, m)
+			}
+			row.Partitions = append(row.Partitions, alter)
+		}
+		cmd.Topics = []AlterPartitionTopic{row}
+		entries, result, err := DecideAlterPartition(s.im, cmd, s.env)
+		if err != nil {
+			s.p("%s", outcome(err))
+			return
+		}
+		for _, p := range result.Topics[0].Partitions {
+			if p.Err != kafka.None {
+				s.p("%d: %v", p.Index, p.Err)
+				continue
+			}
+			s.p("%d: leader=%d isr=%v epoch=%d/%d recovery=%d", p.Index, p.Leader, p.ISR, p.LeaderEpoch, p.PartitionEpoch, p.RecoveryState)
+		}
+		s.brief(entries)
+	},
+	// dirs BROKER DIR TOPIC PARTITION... [epoch=N]
+	"dirs": func(s *scenario, words []string) {
+		plain, set := options(words)
+		cmd := AssignDirs{Broker: nodes(plain[0])[0]}
+		if b, ok := s.im.Broker(cmd.Broker); ok {
+			cmd.Epoch = b.Epoch
+		}
+		cmd.Epoch = kafka.BrokerEpoch(number32(set, "epoch", int32(cmd.Epoch)))
+		row := TopicIDPartitions{ID: kafka.TopicID{15: 99}}
+		if t, ok := s.im.Topic(plain[2]); ok {
+			row.ID = t.ID
+		}
+		for _, id := range nodes(strings.Join(plain[3:], "+")) {
+			row.Partitions = append(row.Partitions, int32(id))
+		}
+		cmd.Dirs = []DirAssignment{{ID: testDirs(plain[1])[0], Topics: []TopicIDPartitions{row}}}
+		entries, result, err := DecideAssignDirs(s.im, cmd, s.env)
+		if err != nil {
+			s.p("%s", outcome(err))
+			return
+		}
+		for _, p := range result.Dirs[0].Topics[0].Partitions {
+			s.p("%d: %v", p.Index, p.Err)
+		}
+		s.brief(entries)
+	},
+	// balance: preferred leaders; leaders: for partitions without one
+	"balance": func(s *scenario, _ []string) {
+		entries, more := DecideBalance(s.im, s.env)
+		s.p("more %v", more)
+		s.brief(entries)
+	},
+	"leaders": func(s *scenario, _ []string) {
+		entries, more := DecideElections(s.im, s.env)
+		s.p("more %v", more)
+		s.brief(entries)
+	},
+	// raise TOPIC=FACTOR/MINISR...
+	"raise": func(s *scenario, words []string) {
+		var wanted []WantedFactor
+		for _, w := range words {
+			name, numbers, _ := strings.Cut(w, "=")
+			factor, minISR, _ := strings.Cut(numbers, "/")
+			f, _ := strconv.Atoi(factor)
+			m, _ := strconv.Atoi(minISR)
+			wanted = append(wanted, WantedFactor{name, f, m})
+		}
+		s.brief(DecideRaiseFactors(s.im, wanted, s.env))
+	},
+	// producers ID [epoch=N]
+	"producers": func(s *scenario, words []string) {
+		plain, set := options(words)
+		id := nodes(plain[0])[0]
+		b, _ := s.im.Broker(id)
+		entries, first, err := DecideProducerIDs(s.im, id, kafka.BrokerEpoch(number32(set, "epoch", int32(b.Epoch))))
+		s.p("%s, first %d", outcome(err), first)
+		s.brief(entries)
 	},
 	// show prints the topics, and what is set
 	"show": func(s *scenario, _ []string) {

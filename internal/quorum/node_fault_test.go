@@ -150,9 +150,9 @@ func TestBrokersOfAFormerClusterAreFenced(t *testing.T) {
 	if !im.Alive(1) || im.Alive(2) || len(im.Brokers()) != 2 {
 		t.Errorf("broker 1 alive: %v, broker 2 alive: %v, of %d; want the first alone, of 2", im.Alive(1), im.Alive(2), len(im.Brokers()))
 	}
-	for name, want := range map[string]string{"both": "leader 1 isr [1]", "its": "leader -1 isr [2]", "ours": "leader 1 isr [1]"} {
+	for name, want := range map[string]string{"both": "leader 1 isr [1] elr []", "its": "leader -1 isr [] elr [2]", "ours": "leader 1 isr [1] elr []"} {
 		p, _ := im.Partition(kafka.TopicPartition{Topic: name})
-		if got := fmt.Sprintf("leader %d isr %v", p.Leader, p.ISR); got != want {
+		if got := fmt.Sprintf("leader %d isr %v elr %v", p.Leader, p.ISR, p.ELR); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
@@ -174,7 +174,7 @@ func TestUnregisteredBrokersAreGone(t *testing.T) {
 	h.create("a")
 	h.must(h.node.UnregisterBroker(t.Context(), 1))
 	p, _ := h.node.Image().Partition(kafka.TopicPartition{Topic: "a"})
-	if len(h.node.Image().Brokers()) != 0 || p.Leader != kafka.NoNode || len(p.ISR) != 1 {
+	if len(h.node.Image().Brokers()) != 0 || p.Leader != kafka.NoNode || len(p.ELR) != 1 {
 		t.Errorf("got brokers %v, partition %+v", h.node.Image().Brokers(), p)
 	}
 	h.must(h.close())
