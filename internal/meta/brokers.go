@@ -104,14 +104,31 @@ func unfence(im *Image, b *Broker, env Env) []Entry {
 }
 
 // leave takes a broker out of the in-sync sets and hands its partitions to others in sync.
-func leave(im *Image, id kafka.NodeID, env Env) (entries []Entry) {
+func leave(im *Image, id kafka.NodeID, env Env) []Entry {
+	return leaveLosing(im, id, env, func(*Partition) bool { return false })
+}
+
+// leaveLosing is leave for a broker that may have lost what it acknowledged of some partitions: of these it is not eligible any more
+// either, where eligible leader replicas are kept (KIP-966).
+func leaveLosing(im *Image, id kafka.NodeID, env Env, lost func(*Partition) bool) (entries []Entry) {
 	with := electionsOf(im, &env)
 	with.going = id
 	for t := range im.Topics() {
 		for i := range t.Partitions {
-			if p := &t.Partitions[i]; p.Leader == id || slices.Contains(p.ISR, id) {
-				entries = append(entries, with.change(t, int32(i)).leave(id)...)
+			p := &t.Partitions[i]
+			among, eligible := p.Leader == id || slices.Contains(p.ISR, id), slices.Contains(p.ELR, id)
+			if !among && !eligible {
+				continue
 			}
+			lossy := lost(p)
+			if !among && !lossy {
+				continue
+			}
+			change := with.change(t, int32(i))
+			if lossy {
+				change.lost = id
+			}
+			entries = append(entries, change.leave(id)...)
 		}
 	}
 	return entries
@@ -121,26 +138,6 @@ func leave(im *Image, id kafka.NodeID, env Env) (entries []Entry) {
 func (c *partitionChange) leave(id kafka.NodeID) []Entry {
 	c.isr = without(c.isr, id)
 	return c.entries()
-}
-
-// leaveUncleanly takes a broker out of all sets of those that have everything, where eligible leader replicas are kept: it may have
-// lost what it acknowledged (KIP-966).
-func leaveUncleanly(im *Image, id kafka.NodeID, env Env) (entries []Entry) {
-	if im.features[ELRVersion] == 0 {
-		return leave(im, id, env)
-	}
-	with := electionsOf(im, &env)
-	with.going = id
-	for t := range im.Topics() {
-		for i := range t.Partitions {
-			if p := &t.Partitions[i]; p.Leader == id || slices.Contains(p.ISR, id) || slices.Contains(p.ELR, id) {
-				change := with.change(t, int32(i))
-				change.lost = id
-				entries = append(entries, change.leave(id)...)
-			}
-		}
-	}
-	return entries
 }
 
 // DecideRegisterController makes a controller known. UNSUPPORTED_VERSION: below metadata.version 3.7-IV0.

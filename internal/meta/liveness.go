@@ -18,11 +18,13 @@ type Liveness struct {
 type contact struct {
 	epoch      kafka.BrokerEpoch
 	heardMs    int64
-	unheard    bool         // nothing came since the leadership began
-	gone       bool         // its process has ended, or has leave to end
-	registered kafka.Offset // of the registration's newest record, as far as it is known
-	applied    kafka.Offset // the newest metadata record that the broker has applied, or -1
-	stopping   kafka.Offset // the record that all others must have applied before it may stop, or -1
+	unheard    bool              // nothing came since the leadership began
+	gone       bool              // its process has ended, or has leave to end
+	before     kafka.BrokerEpoch // what the broker told of the registration before this one, if it has lost nothing since, or -1
+	answered   bool              // it was heard of under this registration
+	registered kafka.Offset      // of the registration's newest record, as far as it is known
+	applied    kafka.Offset      // the newest metadata record that the broker has applied, or -1
+	stopping   kafka.Offset      // the record that all others must have applied before it may stop, or -1
 }
 
 // NewLiveness returns what a controller knows when its leadership begins. sessionMs is broker.session.timeout.ms.
@@ -37,7 +39,7 @@ func NewLiveness(im *Image, sessionMs, nowMs int64) *Liveness {
 }
 
 func (l *Liveness) begin(id kafka.NodeID, epoch kafka.BrokerEpoch, nowMs int64) *contact {
-	c := &contact{epoch: epoch, heardMs: nowMs, registered: kafka.Offset(epoch), applied: kafka.NoOffset, stopping: kafka.NoOffset}
+	c := &contact{epoch: epoch, heardMs: nowMs, before: NoBrokerEpoch, registered: kafka.Offset(epoch), applied: kafka.NoOffset, stopping: kafka.NoOffset}
 	l.brokers[id] = c
 	return c
 }
@@ -64,7 +66,7 @@ func (l *Liveness) Touch(id kafka.NodeID, epoch kafka.BrokerEpoch, nowMs int64) 
 }
 
 func (c *contact) heard(nowMs int64) {
-	c.heardMs, c.unheard, c.gone = max(c.heardMs, nowMs), false, false
+	c.heardMs, c.unheard, c.gone, c.answered = max(c.heardMs, nowMs), false, false, true
 }
 
 // Unheard returns the brokers in service of which nothing came since the leadership began. Their processes may have ended together with

@@ -7,7 +7,8 @@ import (
 )
 
 // Register decides on a broker that starts. A new incarnation is fenced at first, leads nothing, and is in sync nowhere; its epoch is
-// where the entries are appended. The same incarnation again keeps its epoch and state.
+// where the entries are appended. The same incarnation again keeps its epoch and state. What a broker may have lost, as it can't tell its
+// previous epoch or comes without the log directory, it is not eligible for.
 //
 // DUPLICATE_BROKER_REGISTRATION: another process with that id is alive, as far as is known; INVALID_REGISTRATION: its log directories
 // or features make no sense; UNSUPPORTED_VERSION: it does not support a feature's level; BROKER_ID_NOT_REGISTERED: it comes from
@@ -31,15 +32,23 @@ func (l *Liveness) Register(im *Image, reg Registration, end kafka.Offset, nowMs
 		return []Entry{{Record: b.record(), Version: im.registerBrokerVersion()}}, b.Epoch, nil
 	}
 	b := reg.broker(im, kafka.BrokerEpoch(end))
-	var entries []Entry
-	if known && reg.PreviousEpoch == before.Epoch {
-		entries = leave(im, reg.ID, env)
-	} else {
-		entries = leaveUncleanly(im, reg.ID, env)
-	}
+	kept := known && l.keptAll(before, reg)
+	entries := leaveLosing(im, reg.ID, env, func(p *Partition) bool { return !kept || !p.online(reg.ID, reg.LogDirs) })
 	entries = append(entries, Entry{Record: b.record(), Version: im.registerBrokerVersion()})
-	l.begin(b.ID, b.Epoch, nowMs).registered = end + kafka.Offset(len(entries)) - 1
+	c := l.begin(b.ID, b.Epoch, nowMs)
+	c.registered = end + kafka.Offset(len(entries)) - 1
+	if kept {
+		c.before = reg.PreviousEpoch
+	}
 	return entries, b.Epoch, nil
+}
+
+// keptAll tells whether a broker has all that it acknowledged: it knows the epoch of its last registration, or the one before, if it died
+// before it was answered: under the last one it has acknowledged nothing.
+func (l *Liveness) keptAll(before *Broker, reg Registration) bool {
+	c, ok := l.brokers[reg.ID]
+	unknown := ok && c.epoch == before.Epoch && !c.answered && c.before != NoBrokerEpoch
+	return reg.PreviousEpoch == before.Epoch || unknown && reg.PreviousEpoch == c.before
 }
 
 // isSucceededBy tells whether a registration is the broker's own next start: the log directories are locked and the addresses bound
