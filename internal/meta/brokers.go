@@ -21,27 +21,32 @@ func DecideStart(im *Image, reg Registration, end kafka.Offset, env Env) []Entry
 	with.coming = b
 	for t := range im.Topics() {
 		for i := range t.Partitions {
-			entries = append(entries, with.change(t, int32(i)).takeLead(reg, lossy)...)
+			if t.Partitions[i].concerns(reg) {
+				entries = append(entries, with.change(t, int32(i)).takeLead(reg, lossy)...)
+			}
 		}
 	}
 	return append(entries, Entry{Record: fencing(b, -1)})
 }
 
+// concerns tells whether the start of a broker may change the partition: it leads it after an unclean stop, nobody leads it, or the
+// broker's replica can't be served.
+func (p *Partition) concerns(reg Registration) bool {
+	has := slices.Contains(p.Replicas, reg.ID)
+	return has && (p.Leader == reg.ID && reg.Unclean || p.Leader == kafka.NoNode || !p.online(reg.ID, reg.LogDirs))
+}
+
 // takeLead is what the start of a broker changes in one partition.
 func (c *partitionChange) takeLead(reg Registration, lossy bool) []Entry {
 	p := c.old
-	leads := p.Leader == reg.ID
-	if !leads && p.Leader != kafka.NoNode && p.online(reg.ID, reg.LogDirs) || !slices.Contains(p.Replicas, reg.ID) {
-		return nil
-	}
 	others := without(p.ISR, reg.ID)
 	switch {
 	case !p.online(reg.ID, reg.LogDirs):
 		c.isr = others
 	case lossy && (slices.ContainsFunc(others, c.fit) || len(others) == 0 && slices.ContainsFunc(without(p.ELR, reg.ID), c.fit)):
 		c.isr, c.lost = others, reg.ID
-	case leads:
-		c.newEpoch = reg.Unclean
+	case p.Leader == reg.ID:
+		c.newEpoch = true
 	}
 	return c.entries()
 }

@@ -40,7 +40,8 @@ func (b *Broker) inService() bool { return !b.Fenced && !b.InControlledShutdown 
 type election int8
 
 const (
-	cleanElection     election = iota // only one that has everything
+	topicElection     election = iota // one that has everything; where the topic allows it anyone, rather than nobody
+	cleanElection                     // only one that has everything
 	preferredElection                 // the same, and the first replica before the one that leads
 	uncleanElection                   // anyone, rather than nobody
 )
@@ -63,22 +64,18 @@ type partitionChange struct {
 	newEpoch         bool         // the leader gets a new epoch also if it stays
 }
 
-// change begins a change of a partition. Where the topic allows it an election may be unclean.
+// change begins a change of a partition.
 func (e *elections) change(t *Topic, number int32) *partitionChange {
 	return e.changeOf(t, number, &t.Partitions[number])
 }
 
 // changeOf is change for a partition that was changed already, in the same decision.
 func (e *elections) changeOf(t *Topic, number int32, p *Partition) *partitionChange {
-	c := &partitionChange{
+	return &partitionChange{
 		elections: e, topic: t, number: number, old: p,
 		replicas: p.Replicas, isr: p.ISR, adding: p.Adding, removing: p.Removing,
 		recovering: p.Recovering, moved: kafka.NoNode, lost: kafka.NoNode,
 	}
-	if e.im.uncleanAllowed(t.Name, e.env) {
-		c.election = uncleanElection
-	}
-	return c
 }
 
 // entries returns the record in the form that decisions have, none if nothing changes.
@@ -198,12 +195,17 @@ func (c *partitionChange) elect(isr, elr []kafka.NodeID) (leader kafka.NodeID, c
 	if last := c.old.LastELR; c.keepsELR() && len(isr)+len(elr) == 0 && len(last) == 1 && slices.Contains(c.replicas, last[0]) && c.fit(last[0]) {
 		return last[0], false
 	}
-	if c.election == uncleanElection {
+	if c.mayBeUnclean() {
 		if i := slices.IndexFunc(c.replicas, c.fit); i >= 0 {
 			return c.replicas[i], false
 		}
 	}
 	return kafka.NoNode, true
+}
+
+// mayBeUnclean tells whether somebody may lead who lacks something.
+func (c *partitionChange) mayBeUnclean() bool {
+	return c.election == uncleanElection || c.election == topicElection && c.im.uncleanAllowed(c.topic.Name, c.env)
 }
 
 // fit tells whether a replica's broker and log directory are there to lead.

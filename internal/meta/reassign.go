@@ -106,7 +106,7 @@ func (c *partitionChange) cancelReassignment(r Reassignment) error {
 	}
 	c.replicas, c.isr, c.adding, c.removing = without(p.Replicas, p.Adding...), without(p.ISR, p.Adding...), nil, nil
 	complete := len(c.isr)+len(within(p.ELR, c.replicas)) > 0
-	if !complete && (c.election != uncleanElection || !slices.ContainsFunc(c.replicas, c.fit)) {
+	if !complete && (!c.mayBeUnclean() || !slices.ContainsFunc(c.replicas, c.fit)) {
 		return kafka.Refuse(kafka.InvalidReplicaAssignment,
 			"%s-%d can't go back: of the replicas that it had none is in sync, so that it would take an unclean election", r.Topic, r.Partition)
 	}
