@@ -124,3 +124,37 @@ func TestElectionsAndReassignmentsAreBounded(t *testing.T) {
 		t.Errorf("5,001 elections: %d records, %v", len(entries), err)
 	}
 }
+
+// All controllers must be able to read what is written, not only the one that decides.
+func TestFeaturesAreHeldBackByOtherControllers(t *testing.T) {
+	s := newScenario(t)
+	old := RegisterController{ID: 2, Endpoints: []Endpoint{{Name: "C", Host: "h", Port: 1, Security: "SSL"}}, Features: SupportedFeatures()}
+	for i := range old.Features {
+		if old.Features[i].Name == ShareVersion {
+			old.Features[i].Max = 1
+		}
+	}
+	entries, err := DecideRegisterController(s.im, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.apply(entries)
+	if got := s.im.Controllers(); len(got) != 1 || got[0].ID != 2 || got[0].Endpoints[0] != old.Endpoints[0] || len(got[0].Features) != len(old.Features) {
+		t.Errorf("controllers are %+v", got)
+	}
+	_, _, err = DecideUpdateFeatures(s.im, UpdateFeatures{Updates: []FeatureUpdate{{ShareVersion, 2, UpgradeOnly}}})
+	if code, message := kafka.Answer(err); code != kafka.InvalidUpdateVersion || !strings.Contains(message, "controller 2") {
+		t.Errorf("with a controller that supports less: %v", err)
+	}
+	if _, err := DecideUnregisterController(s.im, 2, 2); err == nil {
+		t.Error("the active controller was unregistered")
+	}
+	entries, err = DecideUnregisterController(s.im, 2, 1)
+	s.apply(entries)
+	if err != nil || len(s.im.Controllers()) != 0 {
+		t.Errorf("unregistered, there are %+v: %v", s.im.Controllers(), err)
+	}
+	if _, _, err := DecideUpdateFeatures(s.im, UpdateFeatures{Updates: []FeatureUpdate{{ShareVersion, 2, UpgradeOnly}}}); err != nil {
+		t.Errorf("without it: %v", err)
+	}
+}

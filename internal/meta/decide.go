@@ -18,6 +18,8 @@ type Env struct {
 	Random *rand.Rand // placement begins anywhere
 	NewID  func() kafka.UUID
 
+	KRaft int16 // the quorum's kraft.version, which is not in the image
+
 	Node kafka.NodeID // the controller that decides: what was set for it alone counts for topics too
 
 	Partitions        int32 // num.partitions

@@ -1,6 +1,7 @@
 package meta
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -20,7 +21,7 @@ func (l *Liveness) Register(im *Image, reg Registration, end kafka.Offset, nowMs
 		return nil, 0, kafka.Refuse(kafka.DuplicateBrokerRegistration,
 			"another broker with the id %d is registered; if this one was only restarted, it can register when the session of the one before is over", reg.ID)
 	}
-	if err := reg.check(im); err != nil {
+	if err := reg.check(im, env); err != nil {
 		return nil, 0, err
 	}
 	if again {
@@ -63,7 +64,7 @@ func sameSet[T comparable](a, b []T) bool {
 }
 
 // check judges a registration by itself and against the others.
-func (reg Registration) check(im *Image) error {
+func (reg Registration) check(im *Image, env Env) error {
 	if reg.Migrating {
 		return kafka.Refuse(kafka.BrokerIdNotRegistered, "brokers that come from ZooKeeper can't register")
 	}
@@ -72,7 +73,7 @@ func (reg Registration) check(im *Image) error {
 			return err
 		}
 	}
-	return reg.checkFeatures(im)
+	return reg.checkFeatures(im, env.KRaft)
 }
 
 func (reg Registration) checkDirs(im *Image) error {
@@ -100,28 +101,22 @@ func (reg Registration) checkDirs(im *Image) error {
 	return nil
 }
 
-// checkFeatures refuses a broker that could not work at the levels that are finalised.
-func (reg Registration) checkFeatures(im *Image) error {
-	told := Broker{Features: reg.Features}
-	refuse := func(f FeatureRange, level int16) error {
-		return kafka.Refuse(kafka.UnsupportedVersion,
-			"the cluster is at level %d of %s, and the broker supports levels %d to %d", level, f.Name, f.Min, f.Max)
-	}
+// checkFeatures refuses a broker that could not work at the levels that are finalised. kraft is the quorum's own.
+func (reg Registration) checkFeatures(im *Image, kraft int16) error {
+	levels := maps.Clone(im.features)
+	levels[MetadataVersion], levels[KRaftVersion] = im.level(), kraft
 	for _, f := range reg.Features {
-		level := im.features[f.Name]
-		if f.Name == MetadataVersion {
-			level = im.level()
-		}
-		if level < f.Min || level > f.Max {
-			return refuse(f, level)
+		if _, known := levels[f.Name]; !known {
+			levels[f.Name] = 0
 		}
 	}
-	if told.supports(MetadataVersion).Max == 0 {
+	if supported(reg.Features, MetadataVersion).Max == 0 {
 		return kafka.Refuse(kafka.InvalidRegistration, "the registration does not tell which levels of metadata.version the broker supports")
 	}
-	for _, name := range im.FeatureNames() {
-		if f := told.supports(name); f.Max < im.features[name] {
-			return refuse(f, im.features[name])
+	for _, name := range slices.Sorted(maps.Keys(levels)) {
+		if f, level := supported(reg.Features, name), levels[name]; level < f.Min || level > f.Max {
+			return kafka.Refuse(kafka.UnsupportedVersion,
+				"the cluster is at level %d of %s, and the broker supports levels %d to %d", level, f.Name, f.Min, f.Max)
 		}
 	}
 	return nil

@@ -87,8 +87,13 @@ func (im *Image) judgeFeature(u FeatureUpdate, current int16, wanted map[string]
 	if f := SupportedFeatures()[at]; u.Level < f.Min || u.Level > f.Max {
 		return refuse("this node supports levels %d to %d", f.Min, f.Max)
 	}
+	for _, c := range im.Controllers() {
+		if f := supported(c.Features, u.Name); u.Level < f.Min || u.Level > f.Max {
+			return refuse("controller %d supports levels %d to %d; unregister it if it is not coming back", c.ID, f.Min, f.Max)
+		}
+	}
 	for _, b := range im.brokers {
-		if f := b.supports(u.Name); u.Level < f.Min || u.Level > f.Max {
+		if f := supported(b.Features, u.Name); u.Level < f.Min || u.Level > f.Max {
 			return refuse("broker %d supports levels %d to %d; unregister it if it is not coming back", b.ID, f.Min, f.Max)
 		}
 	}
@@ -117,9 +122,9 @@ func (im *Image) wantedLevel(name string, wanted map[string]FeatureUpdate) int16
 	return im.features[name]
 }
 
-// supports returns the levels of a feature that a broker has registered: 0 alone of one that it does not know.
-func (b *Broker) supports(name string) FeatureRange {
-	for _, f := range b.Features {
+// supported returns the levels of a feature that a node has registered: 0 alone of one that it does not know.
+func supported(features []FeatureRange, name string) FeatureRange {
+	for _, f := range features {
 		if f.Name == name {
 			return f
 		}
