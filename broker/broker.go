@@ -26,6 +26,7 @@ import (
 	"github.com/raftsman/raftsman/internal/config"
 	"github.com/raftsman/raftsman/internal/coord"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/kraft"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/otlp"
 	"github.com/raftsman/raftsman/internal/quorum"
@@ -178,9 +179,9 @@ func (n *Node) configure(c Config) error {
 func (n *Node) openQuorum() (err error) {
 	b := n.config
 	controllerName, controller := b.ControllerEndpoint()
-	var static []kafka.NodeID
+	var static []kraft.Voter
 	for _, voter := range b.Voters() {
-		static = append(static, voter.ID)
+		static = append(static, kraft.Voter{ID: voter.ID, Endpoints: []kraft.Endpoint{{Name: controllerName, Host: voter.Host, Port: voter.Port}}})
 	}
 	n.quorum, err = quorum.Open(quorum.Options{
 		FS: n.fs, Dir: n.meta, LogDirs: n.dirs, NodeID: b.NodeID(), ClusterID: n.clusterID,

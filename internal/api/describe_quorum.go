@@ -1,11 +1,10 @@
 package api
 
 import (
-	"time"
-
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/kraft"
 	"github.com/raftsman/raftsman/internal/meta"
 )
 
@@ -33,12 +32,8 @@ func (a *API) describeQuorum(c call) {
 	row := kmsg.NewDescribeQuorumResponseTopicPartition()
 	row.ErrorMessage = new("")
 	row.LeaderID, row.LeaderEpoch, row.HighWatermark = int32(quorum.Leader), int32(quorum.Epoch), int64(quorum.HighWatermark)
-	now := time.Now().UnixMilli()
-	for _, v := range quorum.Voters { // this node alone
-		state := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
-		state.ReplicaID, state.ReplicaDirectoryID, state.LogEndOffset = int32(v.ID), v.Directory, int64(quorum.End)
-		state.LastFetchTimestamp, state.LastCaughtUpTimestamp = now, now
-		row.CurrentVoters = append(row.CurrentVoters, state)
+	row.CurrentVoters, row.Observers = replicaStates(quorum.Voters), replicaStates(quorum.Observers)
+	for _, v := range quorum.Nodes {
 		node := kmsg.NewDescribeQuorumResponseNode()
 		node.NodeID = int32(v.ID)
 		for _, e := range v.Endpoints {
@@ -50,6 +45,16 @@ func (a *API) describeQuorum(c call) {
 	topic.Topic, topic.Partitions = meta.ClusterMetadataTopic, append(topic.Partitions, row)
 	resp.Topics = append(resp.Topics, topic)
 	c.answer(resp)
+}
+
+func replicaStates(replicas []kraft.ReplicaStatus) (rows []kmsg.DescribeQuorumResponseTopicPartitionReplicaState) {
+	for _, r := range replicas {
+		row := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
+		row.ReplicaID, row.ReplicaDirectoryID, row.LogEndOffset = int32(r.Replica.ID), r.Replica.Directory, int64(r.End)
+		row.LastFetchTimestamp, row.LastCaughtUpTimestamp = r.LastFetchMs, r.LastCaughtMs
+		rows = append(rows, row)
+	}
+	return rows
 }
 
 func asksForMetadata(req *kmsg.DescribeQuorumRequest) bool {

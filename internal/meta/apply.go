@@ -53,6 +53,14 @@ func (u *Update) Image(offset kafka.Offset, epoch kafka.Epoch, appendMs int64) *
 // InTransaction tells whether a transaction was begun and neither ended nor aborted.
 func (u *Update) InTransaction() bool { return u.saved != nil }
 
+// SetController says which node is the active controller from now on. It is not part of the log's metadata, and no transaction takes it back.
+func (u *Update) SetController(id kafka.NodeID) {
+	u.im.controller = id
+	if u.saved != nil {
+		u.saved.controller = id
+	}
+}
+
 // ApplyFrame applies a record as it stands in the log. A kind that this build does not know is kept for snapshots.
 func (u *Update) ApplyFrame(f sysrecord.Frame) error {
 	record, err := f.Record()

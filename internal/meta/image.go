@@ -144,13 +144,6 @@ func (im *Image) AppendMs() int64 { return im.appendMs }
 // Controller returns the active controller's node id, or kafka.NoNode.
 func (im *Image) Controller() kafka.NodeID { return im.controller }
 
-// WithController returns the image with another active controller: it is not part of the log's records.
-func (im *Image) WithController(id kafka.NodeID) *Image {
-	changed := *im
-	changed.controller = id
-	return &changed
-}
-
 // Topic returns the topic of that name.
 func (im *Image) Topic(name string) (*Topic, bool) { return im.topics.get(name) }
 

@@ -19,11 +19,11 @@ func (n *Node) Scrub() *commitlog.Scrub { return n.log.Scrub() }
 func (n *Node) CheckSnapshot() (bytes int64, err error) {
 	n.snapshots.mu.Lock()
 	defer n.snapshots.mu.Unlock()
-	known := n.snapshots.known
+	known := n.snapshotsKnown()
 	if len(known) == 0 {
 		return 0, nil
 	}
-	name := filepath.Join(n.folder, known[len(known)-1].String())
+	name := filepath.Join(n.folder, snapshotName(known[len(known)-1]))
 	info, err := n.o.FS.Stat(name)
 	if err != nil {
 		return 0, err
@@ -96,7 +96,7 @@ func (n *Node) renew(damaged string) error {
 func (n *Node) checkCovered() error {
 	n.snapshots.mu.Lock()
 	defer n.snapshots.mu.Unlock()
-	segments, known := n.log.Segments(), n.snapshots.known
+	segments, known := n.log.Segments(), n.snapshotsKnown()
 	if base := segments[len(segments)-1].Base; len(known) == 0 || known[len(known)-1].End < base {
 		return fmt.Errorf("not all up to offset %d is committed", base)
 	}
@@ -117,13 +117,10 @@ func (n *Node) leaveSegment(damaged string) error {
 func (n *Node) replaceSnapshot() error {
 	n.snapshots.mu.Lock()
 	defer n.snapshots.mu.Unlock()
-	image, membership, _ := n.snapshotSource()
-	id := SnapshotID{image.Offset() + 1, image.Epoch()}
-	if err := writeSnapshot(n.o.FS, n.folder, id, image, membership, n.o.Now().UnixMilli()); err != nil {
+	source, nowMs := n.snapshotSource(), n.o.Now().UnixMilli()
+	if err := writeSnapshot(n.o.FS, n.folder, source.id, source.image, source.membership, nowMs); err != nil {
 		return err
 	}
-	if known := n.snapshots.known; known[len(known)-1] != id {
-		n.snapshots.known = append(known, id)
-	}
+	n.written(source, nowMs)
 	return nil
 }

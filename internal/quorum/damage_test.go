@@ -27,8 +27,8 @@ func TestADamagedSnapshotIsWrittenAnew(t *testing.T) {
 			h.create("three")
 		}
 		before := describe(h.node.Image())
-		known := h.node.snapshots.known
-		name := filepath.Join(h.node.folder, known[len(known)-1].String())
+		known := h.node.known
+		name := filepath.Join(h.node.folder, snapshotName(known[len(known)-1]))
 		content, err := vfs.ReadFile(h.fs, name)
 		h.must(err)
 		if _, err := h.node.CheckSnapshot(); err != nil {
@@ -81,8 +81,8 @@ func TestLaterDamageIsToldToo(t *testing.T) {
 		}
 	}
 	snapshot := func() string {
-		known := h.node.snapshots.known
-		return filepath.Join(h.node.folder, known[len(known)-1].String())
+		known := h.node.known
+		return filepath.Join(h.node.folder, snapshotName(known[len(known)-1]))
 	}
 	segment := func() string {
 		segments := h.node.log.Segments()

@@ -10,24 +10,48 @@ type Description struct {
 	Leader        kafka.NodeID
 	Epoch         kafka.Epoch
 	HighWatermark kafka.Offset
-	End           kafka.Offset
-	Voters        []kraft.Voter
+	// Times are in ms since the epoch, or -1 for never.
+	Voters, Observers []kraft.ReplicaStatus
+	Nodes             []kraft.Voter // the voters, with their addresses where the log or this node knows them
 }
 
-// Describe returns the state of the quorum. Voters have no endpoints where neither the log nor this node knows them.
+// Describe returns the state of the quorum. The error is kafka.NotLeaderOrFollower on a node that does not lead it.
 func (n *Node) Describe() (Description, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.started {
+	if !n.running {
 		return Description{}, kafka.NotLeaderOrFollower
 	}
-	state := n.core.State()
-	d := Description{Leader: state.Leader, Epoch: state.Epoch, HighWatermark: n.core.HighWatermark(), End: n.log.EndOffset()}
-	for _, v := range n.core.Membership().Voters {
+	nowMs := n.nowMs()
+	s, leads := n.member.Describe(nowMs)
+	if !leads {
+		return Description{}, kafka.NotLeaderOrFollower
+	}
+	began := n.o.Now().UnixMilli() - nowMs
+	d := Description{
+		Leader: s.Leader, Epoch: s.Epoch, HighWatermark: s.HighWatermark,
+		Voters: onWallClock(s.Voters, began), Observers: onWallClock(s.Observers, began),
+	}
+	for _, v := range s.Membership.Voters {
 		if v.ID == n.o.NodeID && len(v.Endpoints) == 0 {
 			v.Endpoints = n.o.controllerEndpoints()
 		}
-		d.Voters = append(d.Voters, v)
+		d.Nodes = append(d.Nodes, v)
 	}
 	return d, nil
+}
+
+// onWallClock turns times of the member's clock into times of day.
+func onWallClock(replicas []kraft.ReplicaStatus, began int64) []kraft.ReplicaStatus {
+	moved := make([]kraft.ReplicaStatus, len(replicas))
+	for i, r := range replicas {
+		if r.LastFetchMs >= 0 {
+			r.LastFetchMs += began
+		}
+		if r.LastCaughtMs >= 0 {
+			r.LastCaughtMs += began
+		}
+		moved[i] = r
+	}
+	return moved
 }

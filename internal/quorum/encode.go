@@ -3,7 +3,7 @@ package quorum
 import (
 	"fmt"
 
-	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kraft"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/record"
@@ -38,15 +38,30 @@ func encodeControl(controls []control, nowMs int64) record.Batch {
 	return b.Build()
 }
 
-// leaderChange begins each epoch.
-func leaderChange(leader kafka.NodeID, m kraft.Membership) control {
-	r := sysrecord.NewLeaderChangeMessage()
-	r.LeaderID = leader
-	for _, v := range m.Voters {
-		r.Voters = append(r.Voters, sysrecord.LeaderChangeMessageVoter{VoterID: v.ID})
+// controlOf is the record of what a member wants to say.
+func controlOf(c kraft.Control) control {
+	switch c := c.(type) {
+	case kraft.LeaderChange:
+		r := sysrecord.NewLeaderChangeMessage()
+		r.LeaderID, r.Voters, r.GrantingVoters = c.Leader, votersOfEpoch(c.Voters), votersOfEpoch(c.Granting)
+		return control{record.ControlLeaderChange, r}
+	case kraft.VersionChange:
+		r := sysrecord.NewKRaftVersionRecord()
+		r.KRaftVersion = c.Level
+		return control{record.ControlKRaftVersion, r}
+	case kraft.VotersChange:
+		return control{record.ControlVoters, votersRecord(c.Voters)}
 	}
-	r.GrantingVoters = []sysrecord.LeaderChangeMessageVoter{{VoterID: leader}}
-	return control{record.ControlLeaderChange, r}
+	invariant.Check(false, "a control record of type %T", c)
+	return control{}
+}
+
+// votersOfEpoch has no directories: Kafka writes version 0 of the record.
+func votersOfEpoch(voters []kraft.ReplicaKey) (rows []sysrecord.LeaderChangeMessageVoter) {
+	for _, v := range voters {
+		rows = append(rows, sysrecord.LeaderChangeMessageVoter{VoterID: v.ID})
+	}
+	return rows
 }
 
 // membershipControls say which kraft.version the log is at and who votes: nothing at version 0.
@@ -54,9 +69,7 @@ func membershipControls(m kraft.Membership) []control {
 	if m.Version == 0 {
 		return nil
 	}
-	version := sysrecord.NewKRaftVersionRecord()
-	version.KRaftVersion = m.Version
-	return []control{{record.ControlKRaftVersion, version}, {record.ControlVoters, votersRecord(m.Voters)}}
+	return []control{controlOf(kraft.VersionChange{Level: m.Version}), controlOf(kraft.VotersChange{Voters: m.Voters})}
 }
 
 func votersRecord(voters []kraft.Voter) *sysrecord.VotersRecord {
@@ -88,12 +101,56 @@ func votersOf(r *sysrecord.VotersRecord) []kraft.Voter {
 	return voters
 }
 
+// parseControl returns what a control record says of the quorum: nil for the header and footer of a snapshot, and for kinds to come.
+func parseControl(r record.Record) (kraft.Control, error) {
+	kind, known := record.ParseControlKey(r.Key)
+	if !known {
+		return nil, fmt.Errorf("a control record's key of %d bytes", len(r.Key))
+	}
+	switch kind {
+	case record.ControlLeaderChange:
+		v := sysrecord.NewLeaderChangeMessage()
+		err := v.ReadFrom(r.Value, 0)
+		return kraft.LeaderChange{Leader: v.LeaderID}, err
+	case record.ControlKRaftVersion:
+		v := sysrecord.NewKRaftVersionRecord()
+		err := v.ReadFrom(r.Value, 0)
+		return kraft.VersionChange{Level: v.KRaftVersion}, err
+	case record.ControlVoters:
+		v := sysrecord.NewVotersRecord()
+		err := v.ReadFrom(r.Value, 0)
+		return kraft.VotersChange{Voters: votersOf(v)}, err
+	}
+	return nil, nil
+}
+
+// parseBatch returns what a member wants to know of a batch.
+func parseBatch(b record.Batch) (kraft.Batch, error) {
+	parsed := kraft.Batch{Base: b.BaseOffset(), End: b.NextOffset(), Epoch: b.LeaderEpoch()}
+	if !b.IsControl() {
+		return parsed, nil
+	}
+	for r, err := range b.Records(record.DecompressedMaxDefault) {
+		if err != nil {
+			return parsed, err
+		}
+		c, err := parseControl(r)
+		if err != nil {
+			return parsed, fmt.Errorf("control record at offset %d: %w", r.Offset, err)
+		}
+		parsed.Controls = append(parsed.Controls, c)
+	}
+	return parsed, nil
+}
+
 // replay is what is built from a snapshot and the log.
 type replay struct {
 	update     *meta.Update
 	membership kraft.Membership
 	entries    *[]meta.Entry // when set, metadata records are put here instead of applied
 }
+
+func newReplay(from *meta.Image) replay { return replay{update: from.Update()} }
 
 // batch applies one batch of the log or of a snapshot. Values are copied by decoding, so the batch may be reused.
 func (p *replay) batch(b record.Batch) error {
@@ -124,25 +181,15 @@ func (p *replay) value(value []byte) error {
 	return p.update.ApplyFrame(frame)
 }
 
-// control takes what concerns the quorum; other control records (headers, footers, leader changes) change nothing.
 func (p *replay) control(r record.Record) error {
-	kind, known := record.ParseControlKey(r.Key)
-	if !known {
-		return fmt.Errorf("a control record's key of %d bytes", len(r.Key))
+	c, err := parseControl(r)
+	switch c := c.(type) {
+	case kraft.LeaderChange:
+		p.update.SetController(c.Leader)
+	case kraft.VersionChange:
+		p.membership.Version = c.Level
+	case kraft.VotersChange:
+		p.membership.Voters = c.Voters
 	}
-	switch kind {
-	case record.ControlKRaftVersion:
-		v := sysrecord.NewKRaftVersionRecord()
-		if err := v.ReadFrom(r.Value, 0); err != nil {
-			return err
-		}
-		p.membership.Version = v.KRaftVersion
-	case record.ControlVoters:
-		v := sysrecord.NewVotersRecord()
-		if err := v.ReadFrom(r.Value, 0); err != nil {
-			return err
-		}
-		p.membership.Voters = votersOf(v)
-	}
-	return nil
+	return err
 }

@@ -2,9 +2,8 @@ package quorum
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/raftsman/raftsman/internal/invariant"
+	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/kraft"
 	"github.com/raftsman/raftsman/internal/meta"
 )
@@ -13,7 +12,7 @@ import (
 func (n *Node) UpdateFeatures(ctx context.Context, cmd meta.UpdateFeatures) error {
 	cmd.MinISR = n.o.MinISR
 	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
-		cmd.KRaft = n.core.Membership().Version
+		cmd.KRaft = n.member.Membership().Version
 		entries, raise, err := meta.DecideUpdateFeatures(im, cmd)
 		if err != nil || !raise {
 			return entries, err
@@ -22,22 +21,24 @@ func (n *Node) UpdateFeatures(ctx context.Context, cmd meta.UpdateFeatures) erro
 	})
 }
 
-// raiseKRaftVersionLocked writes kraft.version 1 and the voter, which only the configuration has named so far, into the log. The
-// quorum-state file keeps its old layout until the next start: both are read.
+// raiseKRaftVersionLocked has kraft.version 1 and the voters, which only the configuration has named so far, written into the log. The
+// quorum-state file keeps its old layout until the next epoch: both are read.
 func (n *Node) raiseKRaftVersionLocked() error {
-	old := n.core.Membership()
-	invariant.Check(old.Version == 0 && len(old.Voters) == 1, "kraft.version is raised from %d with %d voters", old.Version, len(old.Voters))
-	raised := kraft.Membership{Version: 1, Voters: []kraft.Voter{{
-		ID: n.o.NodeID, Directory: n.o.Dir.ID(), Endpoints: n.o.controllerEndpoints(), MaxVersion: 1,
-	}}}
-	nowMs := n.o.Now().UnixMilli()
-	batch := encodeControl(membershipControls(raised), nowMs)
-	epoch := n.core.State().Epoch
-	appended, err := n.log.Append(batch, epoch, n.o.Now())
-	if err != nil {
-		return n.failLocked(fmt.Errorf("append to the metadata log: %w", err))
+	waits := make(chan answer, 1)
+	n.tickets++
+	ticket := n.tickets
+	n.answers[ticket] = waits
+	n.stepLocked(func(nowMs int64) kraft.Effects {
+		return n.member.Handle(nowMs, ticket, &kraft.UpgradeRequest{Level: 1})
+	})
+	select {
+	case a := <-waits:
+		if resp := a.Response.(*kraft.UpgradeResponse); resp.Error != kafka.None {
+			return kafka.Refuse(resp.Error, "%s", resp.Message)
+		}
+		return n.failure
+	default:
+		delete(n.answers, ticket)
+		return kafka.RequestTimedOut // another change of the voters is under way
 	}
-	n.setMembershipLocked(raised)
-	n.appendedLocked(n.tip.Update().Image(appended.Last, epoch, nowMs), int64(len(batch)))
-	return nil
 }

@@ -15,14 +15,25 @@ import (
 )
 
 // Format makes the metadata log's directory of a new cluster with this node as its only voter, as `kafka-storage format
-// --standalone` does: the snapshot 0-0 with kraft.version 1, the voter and the feature levels, then meta.properties. After a
-// crash in between the directory is still unformatted.
+// --standalone` does.
 func Format(fs vfs.FS, path string, p commitlog.MetaProperties, controller meta.Endpoint, now time.Time) error {
+	voter := kraft.Voter{
+		ID: p.NodeID, Directory: p.ID, MaxVersion: 1,
+		Endpoints: []kraft.Endpoint{{Name: controller.Name, Host: controller.Host, Port: controller.Port}},
+	}
+	return FormatVoters(fs, path, p, []kraft.Voter{voter}, now)
+}
+
+// FormatVoters makes the metadata log's directory of one of the first voters of a new cluster, which are all formatted alike, as
+// `kafka-storage format --initial-controllers` does: the snapshot 0-0 with kraft.version 1, the voters and the feature levels, then
+// meta.properties. After a crash in between the directory is still unformatted. A node that is to join a cluster has no such snapshot:
+// its directory is made by commitlog.FormatDir alone.
+func FormatVoters(fs vfs.FS, path string, p commitlog.MetaProperties, voters []kraft.Voter, now time.Time) error {
 	folder := metadataFolder(path)
 	if ids, err := listSnapshots(fs, folder); err != nil {
 		return err
-	} else if len(ids) > 0 && ids[len(ids)-1] != (SnapshotID{}) {
-		return fmt.Errorf("format %s: it holds the snapshot %s of a metadata log already", path, ids[len(ids)-1])
+	} else if len(ids) > 0 && ids[len(ids)-1] != (kraft.SnapshotID{}) {
+		return fmt.Errorf("format %s: it holds the snapshot %s of a metadata log already", path, snapshotName(ids[len(ids)-1]))
 	}
 	if err := fs.MkdirAll(folder); err != nil {
 		return err
@@ -30,11 +41,7 @@ func Format(fs vfs.FS, path string, p commitlog.MetaProperties, controller meta.
 	if err := fs.SyncDir(path); err != nil {
 		return err
 	}
-	voter := kraft.Voter{
-		ID: p.NodeID, Directory: p.ID, MaxVersion: 1,
-		Endpoints: []kraft.Endpoint{{Name: controller.Name, Host: controller.Host, Port: controller.Port}},
-	}
-	if err := writeBootstrap(fs, folder, kraft.Membership{Version: 1, Voters: []kraft.Voter{voter}}, now.UnixMilli()); err != nil {
+	if err := writeBootstrap(fs, folder, kraft.Membership{Version: 1, Voters: voters}, now.UnixMilli()); err != nil {
 		return err
 	}
 	return commitlog.FormatDir(fs, path, p)
@@ -43,7 +50,7 @@ func Format(fs vfs.FS, path string, p commitlog.MetaProperties, controller meta.
 func writeBootstrap(fs vfs.FS, folder string, m kraft.Membership, nowMs int64) error {
 	header := sysrecord.NewSnapshotHeaderRecord()
 	header.LastContainedLogTimestamp = nowMs
-	w, err := newSnapshotWriter(fs, filepath.Join(folder, SnapshotID{}.String()), 0)
+	w, err := newSnapshotWriter(fs, filepath.Join(folder, snapshotName(kraft.SnapshotID{})), 0)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func Inspect(fs vfs.FS, path string) (Identity, error) {
 		return Identity{}, err
 	}
 	folder := metadataFolder(path)
-	found := &replay{update: meta.NewImage(p.ClusterID).Update()}
+	found := new(newReplay(meta.NewImage(p.ClusterID)))
 	ids, err := listSnapshots(fs, folder)
 	if err != nil {
 		return Identity{}, err
@@ -40,7 +40,7 @@ func Inspect(fs vfs.FS, path string) (Identity, error) {
 	if len(ids) > 0 {
 		newest := ids[len(ids)-1]
 		from = newest.End
-		if _, err := readSnapshot(fs, filepath.Join(folder, newest.String()), found); err != nil {
+		if _, err := readSnapshot(fs, filepath.Join(folder, snapshotName(newest)), found); err != nil {
 			return Identity{}, err
 		}
 	}

@@ -229,20 +229,20 @@ func TestTheSnapshotBeforeTakesThePlaceOfADamagedOne(t *testing.T) {
 	ids, err := listSnapshots(h.fs, folder)
 	h.must(err)
 	newest := ids[len(ids)-1]
-	content, err := vfs.ReadFile(h.fs, filepath.Join(folder, newest.String()))
+	content, err := vfs.ReadFile(h.fs, filepath.Join(folder, snapshotName(newest)))
 	h.must(err)
 	for name, damaged := range map[string][]byte{
 		"a bit": slices.Concat(content[:len(content)/2], []byte{content[len(content)/2] ^ 4}, content[len(content)/2+1:]),
 		"torn":  content[:len(content)-1], "empty": {},
 	} {
-		h.must(vfs.WriteFile(h.fs, filepath.Join(folder, newest.String()), damaged))
+		h.must(vfs.WriteFile(h.fs, filepath.Join(folder, snapshotName(newest)), damaged))
 		var log strings.Builder
 		h.options = func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&log, nil)) }
 		h.must(h.open())
 		if after := describe(h.node.Image()); after != before {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, after, before)
 		}
-		if said := log.String(); strings.Count(said, "metadata snapshot is damaged") != 1 || !strings.Contains(said, newest.String()) {
+		if said := log.String(); strings.Count(said, "metadata snapshot is damaged") != 1 || !strings.Contains(said, snapshotName(newest)) {
 			t.Errorf("%s: the log says\n%s", name, said)
 		}
 		if n := h.node.unsnapped; n < h.node.o.SnapshotBytes {
@@ -251,10 +251,10 @@ func TestTheSnapshotBeforeTakesThePlaceOfADamagedOne(t *testing.T) {
 		h.must(h.close())
 	}
 	for _, id := range ids[:len(ids)-1] {
-		h.must(h.fs.Remove(filepath.Join(folder, id.String())))
+		h.must(h.fs.Remove(filepath.Join(folder, snapshotName(id))))
 	}
 	var corrupt *commitlog.CorruptError
-	if err := h.open(); !errors.As(err, &corrupt) || !strings.HasSuffix(corrupt.File, newest.String()) {
+	if err := h.open(); !errors.As(err, &corrupt) || !strings.HasSuffix(corrupt.File, snapshotName(newest)) {
 		t.Errorf("a start without the snapshot before: %v", err)
 	}
 }
@@ -308,7 +308,7 @@ func TestALogThatEndsInsideATransactionIsAborted(t *testing.T) {
 	h.must(h.open())
 	h.create("a")
 	begin := []meta.Entry{{Record: sysrecord.NewBeginTransactionRecord()}, {Record: &sysrecord.TopicRecord{Name: "half", TopicID: kafka.UUID{7}}}}
-	if _, err := h.node.log.Append(encode(begin, 1), h.node.core.State().Epoch, h.now); err != nil {
+	if _, err := h.node.log.Append(encode(begin, 1), h.node.member.State().Epoch, h.now); err != nil {
 		t.Fatal(err)
 	}
 	h.must(h.node.Close())

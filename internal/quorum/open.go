@@ -1,10 +1,13 @@
 package quorum
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -18,20 +21,28 @@ import (
 // metadata log's directory.
 const bootstrapFile = "bootstrap.checkpoint"
 
-// Open reads the newest snapshot and the log behind it. Nothing is decided and no image is published before Start. The Node
-// uses Options.Dir but does not close it.
+// Open reads the newest snapshot, and what the log behind it says of the quorum. Nothing is decided and no image is published before Start.
+// The Node uses Options.Dir but does not close it.
 func Open(o Options) (*Node, error) {
 	o = o.withDefaults()
-	n := &Node{o: o, folder: metadataFolder(o.Dir.Path()), damaged: make(map[string]bool)}
+	n := &Node{
+		o: o, folder: metadataFolder(o.Dir.Path()), began: time.Now(), answers: make(map[kraft.Ticket]chan<- answer), armed: math.MaxInt64,
+		wakeLoop: make(chan struct{}, 1), wakeApply: make(chan struct{}, 1), wakeDuties: make(chan struct{}, 1), quit: make(chan struct{}),
+		brokerEpoch: meta.NoBrokerEpoch, damaged: make(map[string]bool), warned: make(map[string]int64),
+	}
+	n.life, n.endLife = context.WithCancel(context.Background())
 	n.image.Store(meta.NewImage(o.ClusterID))
+	n.role.Store(&kraft.Role{Leader: kafka.NoNode})
 	n.snapshots.init(n)
+	n.broker.init(n)
 	if err := n.load(); err != nil {
 		return nil, fmt.Errorf("open metadata log: %w", err)
 	}
 	return n, nil
 }
 
-// load builds the tip and the quorum's core.
+// load builds the quorum's member, and the image of the newest snapshot. What is in the log behind it is applied when it is known to be
+// committed.
 func (n *Node) load() error {
 	if err := n.openLog(); err != nil {
 		return err
@@ -43,21 +54,29 @@ func (n *Node) load() error {
 	if err != nil {
 		return err
 	}
-	p := &replay{update: meta.NewImage(n.o.ClusterID).Update()}
-	image, from, err := n.loadSnapshot(ids, p)
+	n.known = ids
+	var history kraft.History
+	if n.taken, err = n.loadSnapshot(ids, &history); err != nil {
+		return err
+	}
+	if err := checkLevel(n.taken); err != nil {
+		return err
+	}
+	if err := n.loadHistory(n.taken.Offset()+1, &history); err != nil {
+		return err
+	}
+	// What a process left that was killed may be in the page cache alone.
+	if _, err := n.log.Flush(); err != nil {
+		return err
+	}
+	n.told = n.log.FlushedOffset()
+	state, err := readState(n.o.FS, n.folder)
 	if err != nil {
 		return err
 	}
-	if image, err = n.loadLog(from, image, p); err != nil {
-		return err
-	}
-	n.tip = image
-	n.openTransaction = p.update.InTransaction()
-	if level := image.Features()[meta.MetadataVersion]; level > meta.LatestMetadataVersion {
-		return fmt.Errorf("the cluster is at metadata.version %d, this build knows levels up to %d (%s)",
-			level, meta.LatestMetadataVersion, meta.MetadataVersionName(meta.LatestMetadataVersion))
-	}
-	return n.openCore(p)
+	n.member = kraft.NewMember(n.o.member(), state, history, logView{n.log, n})
+	n.noteMembershipLocked()
+	return nil
 }
 
 func (n *Node) openLog() (err error) {
@@ -100,98 +119,83 @@ func (n *Node) refuseLostMetadata() error {
 
 // loadSnapshot reads the newest snapshot. The one at offset 0 was written by the format command: its records are not part of
 // the log's offsets but what the first leader appends, so only its voters count here.
-func (n *Node) loadSnapshot(ids []SnapshotID, p *replay) (*meta.Image, kafka.Offset, error) {
-	image := meta.NewImage(n.o.ClusterID)
-	n.snapshots.known = ids
+func (n *Node) loadSnapshot(ids []kraft.SnapshotID, history *kraft.History) (*meta.Image, error) {
+	empty := meta.NewImage(n.o.ClusterID)
 	if start := n.log.StartOffset(); len(ids) == 0 && start > 0 {
-		return nil, 0, &commitlog.CorruptError{File: n.folder, Reason: fmt.Sprintf("the log begins at offset %d, and the snapshot that goes before it is missing", start)}
+		return nil, &commitlog.CorruptError{File: n.folder, Reason: fmt.Sprintf("the log begins at offset %d, and the snapshot that goes before it is missing", start)}
 	}
 	if len(ids) == 0 {
-		return image, 0, n.readBootstrapFile()
+		return empty, n.readBootstrapFile()
 	}
 	newest := ids[len(ids)-1]
-	name := filepath.Join(n.folder, newest.String())
-	if newest.End > n.log.EndOffset() || newest.End < n.log.StartOffset() {
-		return nil, 0, &commitlog.CorruptError{File: name, Reason: fmt.Sprintf(
-			"it ends at offset %d, outside of the metadata log, which goes from %d to %d", newest.End, n.log.StartOffset(), n.log.EndOffset())}
-	}
-	headerMs, err := readSnapshot(n.o.FS, name, p)
+	name := filepath.Join(n.folder, snapshotName(newest))
+	p := newReplay(empty)
+	headerMs, err := readSnapshot(n.o.FS, name, &p)
 	if damage := (*commitlog.CorruptError)(nil); errors.As(err, &damage) && len(ids) > 1 && ids[len(ids)-2].End >= n.log.StartOffset() {
 		n.o.Log.Error("the newest metadata snapshot is damaged: the one before it and the log behind that are read instead, and a new one is written; remove the file",
 			"file", name, "byte", damage.At, "reason", damage.Reason)
-		*p = replay{update: image.Update()}
 		n.unsnapped = n.o.SnapshotBytes
-		return n.loadSnapshot(ids[:len(ids)-1], p)
+		n.known = ids[:len(ids)-1]
+		return n.loadSnapshot(n.known, history)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
+	if err := n.continues(newest, name, p.membership); err != nil {
+		return nil, err
+	}
+	history.Restore(newest, p.membership)
 	n.snapped = snapshotMark{end: newest.End, atMs: headerMs}
 	if newest.End > 0 {
-		return p.update.Image(newest.End-1, newest.Epoch, headerMs), newest.End, nil
+		return p.update.Image(newest.End-1, newest.Epoch, headerMs), nil
 	}
-	bootstrap := &replay{update: image.Update(), entries: &n.bootstrap}
-	if _, err := readSnapshot(n.o.FS, name, bootstrap); err != nil {
-		return nil, 0, err
+	bootstrap := newReplay(empty)
+	bootstrap.entries = &n.bootstrap
+	if _, err := readSnapshot(n.o.FS, name, &bootstrap); err != nil {
+		return nil, err
 	}
-	p.update = image.Update()
-	return image, 0, nil
+	return empty, nil
+}
+
+// continues checks that the log goes on where the newest snapshot ends. One that was downloaded from a leader is there before the log is
+// emptied for it: then that is done now.
+func (n *Node) continues(newest kraft.SnapshotID, name string, m kraft.Membership) error {
+	if newest.End >= n.log.StartOffset() && newest.End <= n.log.EndOffset() {
+		return nil
+	}
+	alone := len(m.Voters) == 1 && m.Voters[0].ID == n.o.NodeID // from whom would it have been downloaded?
+	if newest.End > n.log.EndOffset() && !alone {
+		return n.log.Reset(newest.End)
+	}
+	return &commitlog.CorruptError{File: name, Reason: fmt.Sprintf(
+		"it ends at offset %d, outside of the metadata log, which goes from %d to %d", newest.End, n.log.StartOffset(), n.log.EndOffset())}
 }
 
 // readBootstrapFile takes the first records from the root of the directory, as far as the log has none.
 func (n *Node) readBootstrapFile() error {
 	name := filepath.Join(n.o.Dir.Path(), bootstrapFile)
-	p := &replay{update: meta.NewImage("").Update(), entries: &n.bootstrap}
-	_, err := readSnapshot(n.o.FS, name, p)
+	p := newReplay(meta.NewImage(n.o.ClusterID))
+	p.entries = &n.bootstrap
+	_, err := readSnapshot(n.o.FS, name, &p)
 	if vfs.IsNotExist(err) {
 		return nil
 	}
 	return err
 }
 
-// loadLog applies the log from an offset on. All of it is committed: this node is the quorum.
-func (n *Node) loadLog(from kafka.Offset, image *meta.Image, p *replay) (*meta.Image, error) {
-	last, epoch, ms := image.Offset(), image.Epoch(), image.AppendMs()
+// loadHistory reads what the log says of the quorum, from an offset on.
+func (n *Node) loadHistory(from kafka.Offset, history *kraft.History) error {
 	for b, err := range n.log.Batches(from) {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if b.LastOffset() <= last {
-			continue
+		parsed, err := parseBatch(b)
+		if err != nil {
+			return err
 		}
-		if err := p.batch(b); err != nil {
-			return nil, err
-		}
-		last, epoch, ms = b.LastOffset(), b.LeaderEpoch(), b.MaxTimestampMs()
-		n.unsnapped += int64(len(b))
+		history.Add(parsed)
 	}
-	return p.update.Image(last, epoch, ms), nil
-}
-
-func (n *Node) openCore(p *replay) error {
-	state, err := readState(n.o.FS, n.folder)
-	if err != nil {
-		return err
-	}
-	m := p.membership
-	if m.Version == 0 {
-		m.Voters = n.staticVoters()
-	}
-	n.core = kraft.New(n.o.NodeID, n.o.Dir.ID(), state, m, kraft.Log{End: n.log.EndOffset(), LatestEpoch: n.log.LatestEpoch()})
-	n.membership.Store(&m)
 	return nil
-}
-
-func (n *Node) staticVoters() []kraft.Voter {
-	ids := n.o.StaticVoters
-	if len(ids) == 0 {
-		ids = []kafka.NodeID{n.o.NodeID}
-	}
-	var voters []kraft.Voter
-	for _, id := range slices.Sorted(slices.Values(ids)) {
-		voters = append(voters, kraft.Voter{ID: id})
-	}
-	return voters
 }
 
 // keepEntry decodes a bootstrap record.

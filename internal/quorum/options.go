@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -23,11 +24,34 @@ type Options struct {
 	// LogDirs are the log directories, opened, Dir among them or not: partitions there tell a lost metadata log from a new one.
 	LogDirs []*commitlog.Dir
 
-	// Controller is the controller listener's name and advertised address: what the voters' record says about this node.
+	// Controller is the controller listener's name and advertised address: what the voters' record says about this node. Empty on a
+	// node that is a broker only.
 	Controller meta.Endpoint
-	// StaticVoters are the ids of controller.quorum.voters, for logs of kraft.version 0, which do not hold their voters. Empty
-	// means this node alone.
-	StaticVoters []kafka.NodeID
+	// StaticVoters are controller.quorum.voters, for logs of kraft.version 0, which do not hold their voters. Empty means this node alone,
+	// unless there is a Transport.
+	StaticVoters []kraft.Voter
+	// Bootstrap are controller.quorum.bootstrap.servers: where the quorum is found.
+	Bootstrap []kraft.Endpoint
+	// Transport reaches the other nodes. Nil: there are none, this node is the whole quorum.
+	Transport Transport
+	// ControllerOnly says that the node is no broker: it is not registered as one, and nothing waits for that.
+	ControllerOnly bool
+	AutoJoin       bool // controller.quorum.auto.join.enable: a controller that is no voter becomes one
+
+	ElectionTimeoutMs    int64 // controller.quorum.election.timeout.ms; 1,000 by default
+	ElectionBackoffMaxMs int64 // controller.quorum.election.backoff.max.ms; 1,000 by default
+	FetchTimeoutMs       int64 // controller.quorum.fetch.timeout.ms; 2,000 by default
+	RequestTimeoutMs     int64 // controller.quorum.request.timeout.ms; 2,000 by default
+	RetryBackoffMs       int64 // controller.quorum.retry.backoff.ms; 20 by default
+	SnapshotFetchBytes   int64 // controller.quorum.fetch.snapshot.max.bytes; 1 MiB by default
+
+	SessionMs   int64 // broker.session.timeout.ms; 9,000 by default
+	HeartbeatMs int64 // broker.heartbeat.interval.ms; 2,000 by default
+	Balance     bool  // auto.leader.rebalance.enable: preferred leaders are elected every BalanceMs
+	BalanceMs   int64 // leader.imbalance.check.interval.seconds; 300,000 by default
+	UncleanMs   int64 // unclean.leader.election.interval.ms; 300,000 by default
+	// Factors are the replicas that coordinators' topics are to have in a cluster that has the brokers for it.
+	Factors []meta.WantedFactor
 
 	Configs           meta.ConfigRules
 	Partitions        int32  // num.partitions; 1 by default
@@ -64,6 +88,16 @@ func (o Options) withDefaults() Options {
 			*v = otherwise
 		}
 	}
+	orInt(&o.ElectionTimeoutMs, 1000)
+	orInt(&o.ElectionBackoffMaxMs, 1000)
+	orInt(&o.FetchTimeoutMs, 2000)
+	orInt(&o.RequestTimeoutMs, 2000)
+	orInt(&o.RetryBackoffMs, 20)
+	orInt(&o.SnapshotFetchBytes, mebibyte)
+	orInt(&o.SessionMs, 9000)
+	orInt(&o.HeartbeatMs, 2000)
+	orInt(&o.BalanceMs, 300_000)
+	orInt(&o.UncleanMs, 300_000)
 	orInt(&o.SegmentMs, week.Milliseconds())
 	orInt(&o.SnapshotBytes, 20*mebibyte)
 	orInt(&o.SnapshotMs, time.Hour.Milliseconds())
@@ -105,8 +139,39 @@ func (o *Options) env() meta.Env {
 	}
 }
 
+// controllerEndpoints is where other controllers find this one, nil on a node that is a broker only.
 func (o *Options) controllerEndpoints() []kraft.Endpoint {
+	if o.Controller == (meta.Endpoint{}) {
+		return nil
+	}
 	return []kraft.Endpoint{{Name: o.Controller.Name, Host: o.Controller.Host, Port: o.Controller.Port}}
+}
+
+// What a fetch of the metadata log wants, as Kafka's.
+const (
+	fetchMaxWaitMs = 500
+	fetchMaxBytes  = 8 * mebibyte
+)
+
+func (o *Options) member() kraft.Config {
+	return kraft.Config{
+		ID: o.NodeID, Directory: o.Dir.ID(), Endpoints: o.controllerEndpoints(),
+		Bootstrap: o.Bootstrap, StaticVoters: o.staticVoters(), MaxVersion: 1, AutoJoin: o.AutoJoin,
+
+		ElectionTimeoutMs: o.ElectionTimeoutMs, ElectionBackoffMaxMs: o.ElectionBackoffMaxMs, FetchTimeoutMs: o.FetchTimeoutMs,
+		RequestTimeoutMs: o.RequestTimeoutMs, RetryBackoffMs: o.RetryBackoffMs,
+		FetchMaxWaitMs: fetchMaxWaitMs, FetchMaxBytes: fetchMaxBytes, SnapshotMaxBytes: int32(min(o.SnapshotFetchBytes, math.MaxInt32)),
+
+		Rand: rand.New(rand.NewPCG(randomUint64(o.Random), randomUint64(o.Random))),
+	}
+}
+
+// staticVoters are this node alone where neither the configuration nor another node could know of others.
+func (o *Options) staticVoters() []kraft.Voter {
+	if len(o.StaticVoters) > 0 || o.Transport != nil {
+		return o.StaticVoters
+	}
+	return []kraft.Voter{{ID: o.NodeID}}
 }
 
 func (o *Options) logConfig() commitlog.Config {

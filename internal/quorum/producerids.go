@@ -2,10 +2,11 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"sync"
+	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
-	"github.com/raftsman/raftsman/internal/meta"
 )
 
 // producerIDs hands out ids from the block that this broker took. What is left of a block at a crash or stop is never used.
@@ -59,17 +60,46 @@ func (p *producerIDs) take() (id kafka.ProducerID, taking *blockTaken, mine bool
 
 // takeBlock is not bound to the context of the one who asked: others wait for it too.
 func (n *Node) takeBlock(taking *blockTaken) {
-	var first kafka.ProducerID
-	err := n.propose(context.Background(), func(im *meta.Image) (entries []meta.Entry, err error) {
-		entries, first, err = meta.DecideProducerIDs(im, n.o.NodeID, n.brokerEpoch)
-		return entries, err
-	})
+	block, err := n.allocate()
 	n.ids.mu.Lock()
 	defer n.ids.mu.Unlock()
 	if err == nil {
-		n.ids.next, n.ids.end = first, first+meta.ProducerIDBlock
+		n.ids.next, n.ids.end = block.First, block.First+kafka.ProducerID(block.Count)
 	}
 	taking.err = err
 	n.ids.taking = nil
 	close(taking.done)
+}
+
+// allocate asks the active controller for a block, also one that is elected while it asks. While there is none the error is
+// kafka.CoordinatorLoadInProgress, as Kafka's: the client asks again.
+func (n *Node) allocate() (ProducerIDs, error) {
+	if n.o.Transport == nil {
+		return n.AllocateProducerIDs(context.Background(), n.o.NodeID, n.BrokerEpoch())
+	}
+	ctx, cancel := context.WithTimeout(n.life, time.Duration(n.o.RequestTimeoutMs)*time.Millisecond)
+	defer cancel()
+	for again := againMin; ; again = min(2*again, againMax) {
+		block, err := n.allocateOnce(ctx)
+		if code := kafka.Error(0); err == nil || errors.As(err, &code) && code != kafka.NotController {
+			return block, err
+		}
+		select {
+		case <-ctx.Done():
+			return ProducerIDs{}, kafka.CoordinatorLoadInProgress
+		case <-time.After(again):
+		}
+	}
+}
+
+func (n *Node) allocateOnce(ctx context.Context) (ProducerIDs, error) {
+	epoch := n.BrokerEpoch()
+	if n.IsActive() {
+		return n.AllocateProducerIDs(ctx, n.o.NodeID, epoch)
+	}
+	to, err := n.controller()
+	if err != nil {
+		return ProducerIDs{}, err
+	}
+	return n.o.Transport.AllocateProducerIDs(ctx, to, n.o.NodeID, epoch)
 }

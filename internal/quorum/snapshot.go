@@ -19,39 +19,33 @@ import (
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
-// SnapshotID names a snapshot: it holds all records below End, the last of which was appended under Epoch.
-type SnapshotID struct {
-	End   kafka.Offset
-	Epoch kafka.Epoch
-}
-
 const (
 	snapshotSuffix = ".checkpoint"
 	partialSuffix  = ".part"
 	deletedSuffix  = ".deleted" // Kafka's, before it removes one
 )
 
-// String is the snapshot's file name.
-func (id SnapshotID) String() string {
+// snapshotName is the name of a snapshot's file.
+func snapshotName(id kraft.SnapshotID) string {
 	return fmt.Sprintf("%020d-%010d%s", id.End, id.Epoch, snapshotSuffix)
 }
 
-// ParseSnapshotName reads what String writes.
-func ParseSnapshotName(name string) (SnapshotID, bool) {
+// parseSnapshotName reads what snapshotName writes.
+func parseSnapshotName(name string) (kraft.SnapshotID, bool) {
 	base, isSnapshot := strings.CutSuffix(name, snapshotSuffix)
-	var id SnapshotID
-	if n, err := fmt.Sscanf(base, "%020d-%010d", &id.End, &id.Epoch); !isSnapshot || err != nil || n != 2 || id.String() != name {
-		return SnapshotID{}, false
+	var id kraft.SnapshotID
+	if n, err := fmt.Sscanf(base, "%020d-%010d", &id.End, &id.Epoch); !isSnapshot || err != nil || n != 2 || snapshotName(id) != name {
+		return kraft.SnapshotID{}, false
 	}
 	return id, true
 }
 
-func compareSnapshots(a, b SnapshotID) int {
+func compareSnapshots(a, b kraft.SnapshotID) int {
 	return cmp.Or(cmp.Compare(a.End, b.End), cmp.Compare(a.Epoch, b.Epoch))
 }
 
 // listSnapshots returns the whole snapshots in a folder, the oldest first.
-func listSnapshots(fs vfs.FS, folder string) ([]SnapshotID, error) {
+func listSnapshots(fs vfs.FS, folder string) ([]kraft.SnapshotID, error) {
 	entries, err := fs.ReadDir(folder)
 	if vfs.IsNotExist(err) {
 		return nil, nil
@@ -59,9 +53,9 @@ func listSnapshots(fs vfs.FS, folder string) ([]SnapshotID, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ids []SnapshotID
+	var ids []kraft.SnapshotID
 	for _, e := range entries {
-		if id, ok := ParseSnapshotName(e.Name); ok {
+		if id, ok := parseSnapshotName(e.Name); ok {
 			ids = append(ids, id)
 		}
 	}
@@ -161,10 +155,10 @@ func snapshotTime(fs vfs.FS, name string) (int64, error) {
 const headerReadMax = 64 << 10
 
 // writeSnapshot writes all of the image into a new file, durably.
-func writeSnapshot(fs vfs.FS, folder string, id SnapshotID, im *meta.Image, m kraft.Membership, nowMs int64) error {
+func writeSnapshot(fs vfs.FS, folder string, id kraft.SnapshotID, im *meta.Image, m kraft.Membership, nowMs int64) error {
 	header := sysrecord.NewSnapshotHeaderRecord()
 	header.LastContainedLogTimestamp = im.AppendMs()
-	w, err := newSnapshotWriter(fs, filepath.Join(folder, id.String()), id.Epoch)
+	w, err := newSnapshotWriter(fs, filepath.Join(folder, snapshotName(id)), id.Epoch)
 	if err != nil {
 		return err
 	}
@@ -216,21 +210,27 @@ func (w *snapshotWriter) put(b record.Batch) {
 }
 
 func (w *snapshotWriter) finish() error {
-	err := w.err
-	if err == nil {
-		err = w.file.Sync()
+	if w.err != nil {
+		_ = w.file.Close()
+		return fmt.Errorf("write snapshot %s: %w", w.name, w.err)
 	}
-	if closing := w.file.Close(); err == nil {
+	return finishSnapshot(w.fs, w.file, w.name)
+}
+
+// finishSnapshot makes a whole snapshot durable and gives it its name. It closes the file.
+func finishSnapshot(fs vfs.FS, file vfs.File, name string) error {
+	err := file.Sync()
+	if closing := file.Close(); err == nil {
 		err = closing
 	}
 	if err == nil {
-		err = w.fs.Rename(w.name+partialSuffix, w.name)
+		err = fs.Rename(name+partialSuffix, name)
 	}
 	if err == nil {
-		err = w.fs.SyncDir(filepath.Dir(w.name))
+		err = fs.SyncDir(filepath.Dir(name))
 	}
 	if err != nil {
-		return fmt.Errorf("write snapshot %s: %w", w.name, err)
+		return fmt.Errorf("write snapshot %s: %w", name, err)
 	}
 	return nil
 }

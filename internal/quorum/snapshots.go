@@ -3,6 +3,7 @@ package quorum
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -23,8 +24,7 @@ type snapshots struct {
 	quit chan struct{}
 	done sync.WaitGroup
 
-	mu    sync.Mutex   // serialises writing and removing; held across them, never by a command
-	known []SnapshotID // the oldest first. Guarded by mu
+	mu sync.Mutex // serialises writing and removing; held across them, never by a command, and before the Node's mu
 }
 
 func (s *snapshots) init(n *Node) {
@@ -73,59 +73,93 @@ func (n *Node) snapshotIfDue() {
 	}
 }
 
-// Snapshot writes the published image into a snapshot, if there is anything new, and removes snapshots and segments that are
+// Snapshot writes the newest committed image into a snapshot, if there is anything new, and removes snapshots and segments that are
 // kept for longer than metadata.max.retention.bytes and .ms want. A failure leaves all as it was: the log has everything.
 func (n *Node) Snapshot() error {
 	n.snapshots.mu.Lock()
 	defer n.snapshots.mu.Unlock()
-	image, membership, bytes := n.snapshotSource()
-	id := SnapshotID{image.Offset() + 1, image.Epoch()}
-	if known := n.snapshots.known; len(known) > 0 && known[len(known)-1].End >= id.End {
-		return n.cleanLocked()
+	source := n.snapshotSource()
+	if !source.isNew {
+		return n.clean()
 	}
 	nowMs := n.o.Now().UnixMilli()
-	if err := writeSnapshot(n.o.FS, n.folder, id, image, membership, nowMs); err != nil {
+	if err := writeSnapshot(n.o.FS, n.folder, source.id, source.image, source.membership, nowMs); err != nil {
 		return err
 	}
-	n.snapshots.known = append(n.snapshots.known, id)
-	n.mu.Lock()
-	n.unsnapped -= bytes
-	n.snapped = snapshotMark{id.End, nowMs}
-	n.mu.Unlock()
-	n.o.Log.Debug("metadata snapshot", "end", id.End, "epoch", id.Epoch)
-	return n.cleanLocked()
+	n.written(source, nowMs)
+	n.o.Log.Debug("metadata snapshot", "end", source.id.End, "epoch", source.id.Epoch)
+	return n.clean()
 }
 
-func (n *Node) snapshotSource() (*meta.Image, kraft.Membership, int64) {
+// snapshotSource is what a snapshot is written from.
+type snapshotSource struct {
+	id         kraft.SnapshotID
+	image      *meta.Image
+	membership kraft.Membership
+	bytes      int64 // since the last one
+	isNew      bool  // there is none of it yet
+}
+
+func (n *Node) snapshotSource() snapshotSource {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.image.Load(), n.core.Membership(), n.unsnapped
+	image := n.taken
+	if n.restored != nil {
+		image = n.restored
+	}
+	id := kraft.SnapshotID{End: image.Offset() + 1, Epoch: image.Epoch()}
+	newer := id.End > 0 && (len(n.known) == 0 || n.known[len(n.known)-1].End < id.End)
+	return snapshotSource{id, image, n.member.MembershipBefore(id.End), n.unsnapped, newer}
 }
 
-// cleanLocked removes the oldest snapshot, and the log before the one that follows it, as long as they are too large together
-// or too old. The newest snapshot always stays.
-func (n *Node) cleanLocked() error {
-	for len(n.snapshots.known) > 1 {
-		old, next := n.snapshots.known[0], n.snapshots.known[1]
-		tooMuch, err := n.tooMuch(old)
+// written tells the member of a new snapshot. One that was downloaded meanwhile may be newer.
+func (n *Node) written(s snapshotSource, nowMs int64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !slices.Contains(n.known, s.id) {
+		n.known = append(n.known, s.id)
+		slices.SortFunc(n.known, compareSnapshots)
+	}
+	if n.known[len(n.known)-1] == s.id {
+		n.unsnapped = max(n.unsnapped-s.bytes, 0)
+		n.snapped = snapshotMark{s.id.End, nowMs}
+	}
+	n.member.Snapshotted()
+}
+
+// snapshotsKnown returns the whole snapshots, the oldest first.
+func (n *Node) snapshotsKnown() []kraft.SnapshotID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.known)
+}
+
+// clean removes the oldest snapshot, and the log before the one that follows it, as long as they are too large together
+// or too old. The newest snapshot always stays. It needs snapshots.mu.
+func (n *Node) clean() error {
+	for {
+		known := n.snapshotsKnown()
+		if len(known) < 2 {
+			return nil
+		}
+		old, next := known[0], known[1]
+		tooMuch, err := n.tooMuch(known)
 		if err != nil || !tooMuch {
 			return err
 		}
 		if err := n.dropBefore(next); err != nil {
 			return err
 		}
-		if err := n.o.FS.Remove(filepath.Join(n.folder, old.String())); err != nil {
+		if err := n.o.FS.Remove(filepath.Join(n.folder, snapshotName(old))); err != nil {
 			return fmt.Errorf("remove old snapshot: %w", err)
 		}
-		n.snapshots.known = n.snapshots.known[1:]
 	}
-	return nil
 }
 
-func (n *Node) tooMuch(oldest SnapshotID) (bool, error) {
+func (n *Node) tooMuch(known []kraft.SnapshotID) (bool, error) {
 	total := n.log.Size()
-	for _, id := range n.snapshots.known {
-		e, err := n.o.FS.Stat(filepath.Join(n.folder, id.String()))
+	for _, id := range known {
+		e, err := n.o.FS.Stat(filepath.Join(n.folder, snapshotName(id)))
 		if err != nil {
 			return false, err
 		}
@@ -137,13 +171,13 @@ func (n *Node) tooMuch(oldest SnapshotID) (bool, error) {
 	if n.o.RetentionMs < 0 {
 		return false, nil
 	}
-	headerMs, err := snapshotTime(n.o.FS, filepath.Join(n.folder, oldest.String()))
+	headerMs, err := snapshotTime(n.o.FS, filepath.Join(n.folder, snapshotName(known[0])))
 	return n.o.Now().UnixMilli()-headerMs > n.o.RetentionMs, err
 }
 
-// dropBefore moves the log's start to the snapshot and takes out the segments before it; their files go with the next Sweep, so
-// that no command waits for the disk here.
-func (n *Node) dropBefore(id SnapshotID) error {
+// dropBefore moves the log's start to the snapshot and takes out the segments and the snapshots before it; their files go with the next
+// Sweep, so that no command waits for the disk here.
+func (n *Node) dropBefore(id kraft.SnapshotID) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.failure != nil {
@@ -152,6 +186,10 @@ func (n *Node) dropBefore(id SnapshotID) error {
 	if err := n.log.SetStart(id.End); err != nil {
 		return n.failLocked(err)
 	}
-	_, err := n.log.Retain(n.o.Now(), n.core.HighWatermark())
-	return n.failLocked(err)
+	if _, err := n.log.Retain(n.o.Now(), n.highWatermark); err != nil {
+		return n.failLocked(err)
+	}
+	n.known = slices.DeleteFunc(n.known, func(old kraft.SnapshotID) bool { return old.End < id.End })
+	n.member.Snapshotted()
+	return nil
 }
