@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/kraft"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
@@ -123,8 +125,21 @@ func TestALogOfAnotherQuorumIsRefused(t *testing.T) {
 	h.must(h.format())
 	// The directory is another disk than the one that was formatted: the voter is lost.
 	h.must(commitlog.FormatDir(h.fs, hostDir, commitlog.MetaProperties{ClusterID: "c1uster", NodeID: 1, ID: kafka.UUID{9}}))
-	if err := h.open(); err == nil {
-		t.Error("started as a voter that it is not")
+	var alone *NotAloneError
+	if err := h.open(); !errors.As(err, &alone) || !strings.Contains(err.Error(), "directory.id") {
+		t.Errorf("started as a voter that it is not: %v", err)
+	}
+}
+
+// TestALargerQuorumIsRefused by a node that reaches no other.
+func TestALargerQuorumIsRefused(t *testing.T) {
+	h := newHost(t, vfs.NewMemory(), 1)
+	p := commitlog.MetaProperties{ClusterID: "c1uster", NodeID: 1, ID: kafka.NewUUID(h.fill)}
+	h.must(h.fs.MkdirAll(hostDir))
+	h.must(FormatVoters(h.fs, hostDir, p, []kraft.Voter{{ID: 1, Directory: p.ID}, {ID: 2, Directory: kafka.UUID{2}}}, h.now))
+	var alone *NotAloneError
+	if err := h.open(); !errors.As(err, &alone) || len(alone.Voters) != 2 || !strings.Contains(err.Error(), "not this node alone") {
+		t.Errorf("got %v, want a NotAloneError", err)
 	}
 }
 
