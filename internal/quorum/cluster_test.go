@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/kraft"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
 
@@ -45,7 +47,8 @@ type clusterNode struct {
 	life     *lifeOfNode // of the process
 	starting sync.WaitGroup
 
-	cutAtStart bool // the power went while a process opened its files
+	faults     *faultfs.Injector // between the process and the disk, or nil
+	cutAtStart bool              // the power went while a process opened its files
 	key        kraft.Voter
 }
 
@@ -163,14 +166,18 @@ func (cn *clusterNode) start(ctx context.Context) error {
 
 func (cn *clusterNode) launch() error {
 	c := cn.c
-	dir, err := commitlog.OpenDir(cn.disk, cn.path(), c.fill)
+	fs := vfs.FS(cn.disk)
+	if cn.faults != nil {
+		fs = cn.faults
+	}
+	dir, err := commitlog.OpenDir(fs, cn.path(), c.fill)
 	if err != nil {
 		return err
 	}
 	life := &lifeOfNode{failed: make(chan struct{})}
 	e := c.endpoint(cn.id)
 	o := Options{
-		FS: cn.disk, Dir: dir, NodeID: cn.id, ClusterID: "c1uster", Configs: anyConfig{}, Random: c.fill,
+		FS: fs, Dir: dir, NodeID: cn.id, ClusterID: "c1uster", Configs: anyConfig{}, Random: c.fill,
 		Controller: meta.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port, Security: "PLAINTEXT"},
 		Transport:  &network{c, cn.id}, Log: slog.New(slog.NewTextHandler(c, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", cn.id),
 		OnFailure: func(error) { close(life.failed) }, ReplicationFactor: 3,
@@ -633,5 +640,74 @@ func TestProducerIDsOfAllNodesDiffer(t *testing.T) {
 				c.startAll()
 			}
 		}
+	})
+}
+
+// TestABrokerWhoseProcessIsGoneIsFencedAtOnce, where the controller is told of that, and may register again at once.
+func TestABrokerWhoseProcessIsGoneIsFencedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 7, 3, nil)
+		defer c.stopAll()
+		c.startAll()
+		c.settle()
+		leader := c.active()
+		dead := c.nodes[leader.id%3]
+		epoch := dead.running().BrokerEpoch()
+		dead.kill(false)
+		if err := c.nodes[dead.id%3].running().BrokerDied(t.Context(), dead.id, epoch); !errors.Is(err, kafka.NotController) {
+			c.fatal("told to a node that does not lead: %v", err)
+		}
+		c.must(leader.running().BrokerDied(t.Context(), dead.id, epoch-1)) // of a life before
+		if !leader.running().Image().Alive(dead.id) {
+			c.fatal("it is fenced for a former life of its")
+		}
+		c.must(leader.running().BrokerDied(t.Context(), dead.id, epoch))
+		if leader.running().Image().Alive(dead.id) {
+			c.fatal("it is in service")
+		}
+		began := time.Now()
+		c.startAll()
+		if took := time.Since(began); took > time.Second {
+			c.fatal("it took %v to come back", took)
+		}
+		c.settle()
+	})
+}
+
+// TestAFullDiskOfOneNodeHoldsUpNobody: a follower that has no room is behind until it has, a leader gives up.
+func TestAFullDiskOfOneNodeHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 8, 3, nil)
+		defer c.stopAll()
+		for _, cn := range c.nodes {
+			cn.faults = faultfs.Inject(cn.disk)
+		}
+		c.startAll()
+		c.settle()
+		leader := c.active()
+		full := c.nodes[leader.id%3]
+		full.faults.Add(faultfs.Rule{Op: faultfs.OpWrite, Name: ".log", Times: 20, Err: syscall.ENOSPC})
+		for i := range 5 {
+			c.create(fmt.Sprint("topic-", i))
+		}
+		if text := c.settle(); !strings.Contains(text, "topic topic-4") {
+			c.fatal("got\n%s", text)
+		}
+		leader.faults.Add(faultfs.Rule{Op: faultfs.OpWrite, Name: ".log", Times: 3, Err: syscall.ENOSPC})
+		refused := 0
+		for i := range 5 {
+			results, err := c.active().running().CreateTopics(t.Context(), oneTopic(fmt.Sprint("perhaps-", i)))
+			if errors.Is(err, kafka.KafkaStorageError) {
+				refused++
+			} else if err == nil {
+				err = results[0].Err
+				c.must(err)
+			}
+		}
+		if refused != 3 {
+			c.fatal("%d commands were refused, want 3", refused)
+		}
+		c.create("last")
+		c.settle()
 	})
 }

@@ -74,13 +74,17 @@ func (n *Node) RegisterController(ctx context.Context, cmd meta.RegisterControll
 // BrokerDied tells that a broker's process is gone: its connection was closed, and a new one refused or reset. It is fenced without waiting
 // for the end of its session, if that does no harm.
 func (n *Node) BrokerDied(ctx context.Context, id kafka.NodeID, epoch kafka.BrokerEpoch) error {
-	return n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
-		if !n.live.Died(im, id, epoch, n.nowMs()) {
+	fenced := false
+	err := n.propose(ctx, func(im *meta.Image) ([]meta.Entry, error) {
+		if fenced = n.live.Died(im, id, epoch, n.nowMs()); !fenced {
 			return nil, nil
 		}
-		n.o.Log.Warn("a broker's process is gone: it is fenced", "broker", id)
 		return meta.DecideFence(im, id, n.o.env()), nil
 	})
+	if err == nil && fenced {
+		n.o.Log.Warn("a broker's process is gone: it is fenced", "broker", id)
+	}
+	return err
 }
 
 // duties does what the active controller does by itself, when it is due.
@@ -102,7 +106,7 @@ func (n *Node) duties() {
 			nextBalance, nextElections, inService = now+n.o.BalanceMs, now+n.o.UncleanMs, 0
 			continue // until it is woken
 		}
-		n.fenceSilent()
+		failed := n.fenceSilent()
 		if now >= nextBalance {
 			nextBalance = now + n.o.BalanceMs
 			if n.o.Balance {
@@ -120,7 +124,11 @@ func (n *Node) duties() {
 				return meta.DecideRaiseFactors(im, n.o.Factors, env), false
 			})
 		}
-		timer.Reset(time.Duration(max(n.untilSilent(min(nextBalance, nextElections)), 1)) * time.Millisecond)
+		wait := time.Duration(max(n.untilSilent(min(nextBalance, nextElections)), 1)) * time.Millisecond
+		if failed != nil {
+			wait = againMax
+		}
+		timer.Reset(wait)
 	}
 }
 
@@ -146,23 +154,23 @@ func (n *Node) untilSilent(atMs int64) int64 {
 	return atMs - now
 }
 
-// fenceSilent takes brokers out of service that were not heard of for longer than their session.
-func (n *Node) fenceSilent() {
-	for more := true; more; {
-		more = false
+// fenceSilent takes brokers out of service that were not heard of for longer than their session, one after the other.
+func (n *Node) fenceSilent() error {
+	for {
+		silent := kafka.NoNode
 		err := n.propose(n.life, func(im *meta.Image) ([]meta.Entry, error) {
 			n.live.Touch(n.o.NodeID, n.brokerEpoch, n.nowMs()) // this process lives
 			id, due := n.live.Expired(im, n.nowMs())
 			if !due {
 				return nil, nil
 			}
-			more = true
-			n.o.Log.Warn("a broker was not heard of for longer than its session: it is fenced", "broker", id, "ms", n.o.SessionMs)
+			silent = id
 			return meta.DecideFence(im, id, n.o.env()), nil
 		})
-		if err != nil {
-			return
+		if err != nil || silent == kafka.NoNode {
+			return err
 		}
+		n.o.Log.Warn("a broker was not heard of for longer than its session: it is fenced", "broker", silent, "ms", n.o.SessionMs)
 	}
 }
 

@@ -43,6 +43,7 @@ type Options struct {
 	FetchTimeoutMs       int64 // controller.quorum.fetch.timeout.ms; 2,000 by default
 	RequestTimeoutMs     int64 // controller.quorum.request.timeout.ms; 2,000 by default
 	RetryBackoffMs       int64 // controller.quorum.retry.backoff.ms; 20 by default
+	FetchBytes           int64 // controller.quorum.fetch.max.bytes; 1 MiB by default
 	SnapshotFetchBytes   int64 // controller.quorum.fetch.snapshot.max.bytes; 1 MiB by default
 
 	SessionMs   int64 // broker.session.timeout.ms; 9,000 by default
@@ -93,6 +94,7 @@ func (o Options) withDefaults() Options {
 	orInt(&o.FetchTimeoutMs, 2000)
 	orInt(&o.RequestTimeoutMs, 2000)
 	orInt(&o.RetryBackoffMs, 20)
+	orInt(&o.FetchBytes, mebibyte)
 	orInt(&o.SnapshotFetchBytes, mebibyte)
 	orInt(&o.SessionMs, 9000)
 	orInt(&o.HeartbeatMs, 2000)
@@ -147,11 +149,8 @@ func (o *Options) controllerEndpoints() []kraft.Endpoint {
 	return []kraft.Endpoint{{Name: o.Controller.Name, Host: o.Controller.Host, Port: o.Controller.Port}}
 }
 
-// What a fetch of the metadata log wants, as Kafka's.
-const (
-	fetchMaxWaitMs = 500
-	fetchMaxBytes  = 8 * mebibyte
-)
+// fetchMaxWaitMs is how long a fetch of the metadata log waits for something new, as Kafka's.
+const fetchMaxWaitMs = 500
 
 func (o *Options) member() kraft.Config {
 	return kraft.Config{
@@ -160,7 +159,7 @@ func (o *Options) member() kraft.Config {
 
 		ElectionTimeoutMs: o.ElectionTimeoutMs, ElectionBackoffMaxMs: o.ElectionBackoffMaxMs, FetchTimeoutMs: o.FetchTimeoutMs,
 		RequestTimeoutMs: o.RequestTimeoutMs, RetryBackoffMs: o.RetryBackoffMs,
-		FetchMaxWaitMs: fetchMaxWaitMs, FetchMaxBytes: fetchMaxBytes, SnapshotMaxBytes: int32(min(o.SnapshotFetchBytes, math.MaxInt32)),
+		FetchMaxWaitMs: fetchMaxWaitMs, FetchMaxBytes: int32(min(o.FetchBytes, math.MaxInt32)), SnapshotMaxBytes: int32(min(o.SnapshotFetchBytes, math.MaxInt32)),
 
 		Rand: rand.New(rand.NewPCG(randomUint64(o.Random), randomUint64(o.Random))),
 	}
