@@ -711,3 +711,21 @@ func TestAFullDiskOfOneNodeHoldsUpNobody(t *testing.T) {
 		c.settle()
 	})
 }
+
+// TestOneOfThreeWaitsForTheOthers, and says so when it is to give up.
+func TestOneOfThreeWaitsForTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 9, 3, nil)
+		defer c.stopAll()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		began := time.Now()
+		err := c.nodes[0].start(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no active controller") || time.Since(began) > 21*time.Second {
+			c.fatal("after %v: %v", time.Since(began), err)
+		}
+		c.nodes[0].kill(false)
+		c.startAll()
+		c.settle()
+	})
+}

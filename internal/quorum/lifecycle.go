@@ -76,7 +76,10 @@ func (l *lifecycle) wait(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Errorf("register with the cluster: %w (%w)", ctx.Err(), l.trouble)
+	if l.trouble == nil || errors.Is(l.trouble, kafka.NotController) {
+		return fmt.Errorf("register with the cluster: %w: no active controller was found; a majority of the voters must be up and reach each other", ctx.Err())
+	}
+	return fmt.Errorf("register with the cluster: %w: %w", ctx.Err(), l.trouble)
 }
 
 // againMin and againMax bound how long a round waits that came to nothing, as while an election goes on.
