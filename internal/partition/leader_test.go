@@ -63,7 +63,33 @@ func replay(t *testing.T, transcript string) string {
 }
 
 type scenario struct {
-	l *Leader
+	l       *Leader
+	brokers Brokers
+	nowMs   int64
+}
+
+// members is an in-sync set with the broker epochs that are known.
+func members(isr []Member) string {
+	var texts []string
+	for _, m := range isr {
+		text := strconv.Itoa(int(m.ID))
+		if m.Epoch != NoBrokerEpoch {
+			text += "@" + strconv.Itoa(int(m.Epoch))
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ",")
+}
+
+func errorNamed(t *testing.T, name string) kafka.Error {
+	t.Helper()
+	for code := kafka.UnknownServerError; code < 140; code++ {
+		if code.Name() == name || name == "" && code == kafka.None {
+			return code
+		}
+	}
+	t.Fatalf("no error %s", name)
+	return kafka.None
 }
 
 func (s *scenario) tell(t *testing.T, line string) []string {
@@ -97,18 +123,50 @@ func (s *scenario) tell(t *testing.T, line string) []string {
 	}
 	offset := func(key string) kafka.Offset { return kafka.Offset(number(key, 0)) }
 	led := func() Leadership {
-		return Leadership{Epoch: kafka.Epoch(number("epoch", 0)), Replicas: nodes("replicas"), ISR: nodes("isr")}
+		return Leadership{
+			Epoch: kafka.Epoch(number("epoch", 0)), PartitionEpoch: kafka.Epoch(number("change", 0)), Replicas: nodes("replicas"), ISR: nodes("isr"),
+		}
 	}
 
 	var released []Release
 	var answers []string
+	s.nowMs = number("ms", s.nowMs)
 	switch name {
 	case "new":
-		s.l = NewLeader(1, led(), int(number("min", 1)), Positions{
+		s.l = NewLeader(Config{Self: 1, MinISR: int(number("min", 1)), LagMaxMs: 1000, Brokers: s.brokers}, led(), Positions{
 			Start: offset("start"), End: offset("end"), Stable: offset("stable"), HighWatermark: offset("high"),
-		})
+		}, s.nowMs)
 	case "lead":
-		released = s.l.Lead(led(), nil)
+		released = s.l.Lead(led(), s.nowMs, nil)
+	case "brokers": // brokers 2=20 3=30,down
+		s.brokers = Brokers{}
+		for id, what := range args {
+			epoch, down := strings.CutSuffix(what, ",down")
+			n, _ := strconv.Atoi(id)
+			e, err := strconv.Atoi(epoch)
+			if err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			s.brokers[kafka.NodeID(n)] = Broker{Epoch: kafka.BrokerEpoch(e), Eligible: !down}
+		}
+		if s.l == nil {
+			return nil
+		}
+		released = s.l.SetBrokers(s.brokers, s.nowMs, nil)
+	case "lag":
+		released = s.l.CheckLag(s.nowMs, nil)
+	case "answer":
+		answer := Altered{
+			Err: errorNamed(t, args["error"]), Epoch: kafka.Epoch(number("epoch", int64(s.l.Epoch()))), PartitionEpoch: kafka.Epoch(number("change", 0)),
+		}
+		if args["isr"] != "" {
+			answer.ISR = nodes("isr")
+		}
+		var again bool
+		if released, again = s.l.Answered(number("to", s.l.asked), answer, s.nowMs, nil); again {
+			answers = append(answers, "again")
+			s.l.AskAgain(s.l.asked)
+		}
 	case "min":
 		released = s.l.SetMinISR(int(number("isr", 1)), nil)
 	case "append":
@@ -124,7 +182,14 @@ func (s *scenario) tell(t *testing.T, line string) []string {
 	case "flushed":
 		released = s.l.Flushed(offset("end"), nil)
 	case "follower":
-		released = s.l.FollowerAt(kafka.NodeID(number("id", 0)), kafka.Epoch(number("epoch", 0)), offset("end"), nil)
+		var err error
+		released, err = s.l.FollowerAt(Fetched{
+			ID: kafka.NodeID(number("id", 0)), Epoch: kafka.Epoch(number("epoch", -1)),
+			BrokerEpoch: kafka.BrokerEpoch(number("broker", -1)), End: offset("end"),
+		}, s.nowMs, nil)
+		if err != nil {
+			answers = append(answers, "refused "+kafkaName(err))
+		}
 	case "start":
 		released = s.l.StartMoved(offset("at"), nil)
 	case "expire":
@@ -136,6 +201,9 @@ func (s *scenario) tell(t *testing.T, line string) []string {
 	}
 	for _, r := range released {
 		answers = append(answers, fmt.Sprintf("release %v/%d upto=%d %s", r.Ref, r.Index, r.Upto, kafkaName(r.Err)))
+	}
+	if due, ok := s.l.Due(); ok {
+		answers = append(answers, fmt.Sprintf("ask %d: epoch=%d change=%d isr=%s", due.Number, due.Epoch, due.PartitionEpoch, members(due.ISR)))
 	}
 	return append(answers, fmt.Sprintf("high=%d end=%d stable=%d epoch=%d from %d waiting=%d",
 		s.l.HighWatermark(), s.l.End(), s.l.StableEnd(), s.l.Epoch(), s.l.EpochStart(), s.l.Waiting()))

@@ -47,7 +47,7 @@ func (l *Leader) reached(p *Parked) bool {
 // outcome is the answer to a parked produce that has got where it was to go. The in-sync set may have shrunk since the
 // append: then acks=all has not got what it asked for.
 func (l *Leader) outcome(p *Parked) error {
-	if p.all && len(l.led.ISR) < l.MinISR() {
+	if p.all && l.maximalISR() < l.MinISR() {
 		return kafka.NotEnoughReplicasAfterAppend
 	}
 	return nil

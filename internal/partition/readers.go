@@ -7,6 +7,7 @@ import "github.com/raftsman/raftsman/internal/kafka"
 type Reader struct {
 	From      kafka.Offset // the fetch is for records from here on
 	Committed bool         // and sees only decided transactions
+	Replica   bool         // a follower's, which sees what is durable here, committed or not
 	Bytes     int64        // how many bytes were readable when it was parked, and grew since
 	Most      int64        // more than this the fetch does not take from the partition
 	Ref       any          // the owner's fetch
@@ -15,7 +16,7 @@ type Reader struct {
 	Stable    kafka.Offset
 	Undecided bool
 
-	mark       int64 // the partition's readable bytes, counted since it was opened, when Bytes was last brought up to date
+	mark       int64 // the partition's bytes, counted since it was opened, that it could see when Bytes was last brought up to date
 	in         *Readers
 	next, prev *Reader
 }
@@ -28,7 +29,7 @@ type Readers struct {
 // Empty tells whether nobody waits.
 func (q *Readers) Empty() bool { return q.first == nil }
 
-// Add links r in; total is the partition's count of readable bytes now.
+// Add links r in; total is the partition's count of bytes now that a reader of its kind can see.
 func (q *Readers) Add(r *Reader, total int64) {
 	r.in, r.mark = q, total
 	r.prev, r.next = q.last, nil
@@ -61,14 +62,26 @@ func (q *Readers) Remove(r *Reader) {
 // enough is more than any reader waits for.
 const enough = 1<<31 - 1
 
-// Grown calls each with every reader for which something new became readable, and by how many bytes, now that the readable
-// records end at high, the decided ones at lastStable, and total bytes were counted. Of how many bytes a transaction that has
-// ended was is not known here: whoever reads behind it is called as if it were enough, to look for himself. each may remove the
+// Seen is how far readers see by now.
+type Seen struct {
+	High         kafka.Offset // where what is committed ends
+	LastStable   kafka.Offset // and what is decided
+	Bytes        int64        // committed ones, counted since the partition was opened
+	Durable      kafka.Offset // where what followers see ends
+	DurableBytes int64
+}
+
+// Grown calls each with every reader for which something new became readable, and by how many bytes. Of how many bytes a transaction
+// that has ended was is not known here: whoever reads behind it is called as if it were enough, to look for himself. each may remove the
 // reader that it was called with.
-func (q *Readers) Grown(high, lastStable kafka.Offset, total int64, each func(r *Reader, by int64)) {
+func (q *Readers) Grown(seen Seen, each func(r *Reader, by int64)) {
 	for r := q.first; r != nil; {
 		next := r.next
-		if by := r.grown(high, lastStable, total); by >= 0 {
+		high, total := seen.High, seen.Bytes
+		if r.Replica {
+			high, total = seen.Durable, seen.DurableBytes
+		}
+		if by := r.grown(high, seen.LastStable, total); by >= 0 {
 			each(r, by)
 		}
 		r = next

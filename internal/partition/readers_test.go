@@ -10,7 +10,8 @@ import (
 // grown returns which readers were called and by how much.
 func grown(q *Readers, high, lastStable kafka.Offset, total int64) map[string]int64 {
 	by := map[string]int64{}
-	q.Grown(high, lastStable, total, func(r *Reader, n int64) { by[r.Ref.(string)] += n })
+	seen := Seen{High: high, LastStable: lastStable, Bytes: total, Durable: high + 5, DurableBytes: total + 1000}
+	q.Grown(seen, func(r *Reader, n int64) { by[r.Ref.(string)] += n })
 	return by
 }
 
@@ -37,6 +38,17 @@ func TestReadersCountWhatBecameReadable(t *testing.T) {
 	q.Remove(b)
 	if !q.Empty() {
 		t.Error("not empty after all were removed")
+	}
+}
+
+func TestFollowerCountsWhatIsDurable(t *testing.T) {
+	var q Readers
+	q.Add(&Reader{From: 10, Replica: true, Most: 5000, Ref: "follower"}, 1000)
+	if got := grown(&q, 5, 5, 300); len(got) != 0 {
+		t.Errorf("durable to 10: %v, want nobody", got)
+	}
+	if got := grown(&q, 6, 5, 400); len(got) != 1 || got["follower"] != 100 {
+		t.Errorf("durable to 11, 100 bytes more: %v, want the follower by 100", got)
 	}
 }
 

@@ -126,7 +126,7 @@ func (p *replica) settle() []partition.Release {
 	}
 	released := p.core.Flushed(p.core.End(), nil)
 	p.publish()
-	p.countReadable(p.appended.Load())
+	p.countDurable(p.core.End(), p.appended.Load())
 	return released
 }
 
@@ -201,8 +201,9 @@ func (p *replica) commit(batch record.Batch, by writer, done func(kafka.Offset, 
 	return err
 }
 
-// Load hands every batch of a partition to each, from the start of the log to its end: all of it durable, as nothing that a power cut
-// could take away may be told of.
+// Load hands every batch of a partition that this node leads to each, from the start of the log to its end: all of it durable, as nothing
+// that a power cut could take away may be told of, and committed, as nothing may that another leader would not have. It waits until the
+// high watermark is where the leader's epoch began.
 func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) error {
 	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
 	if err != nil {
@@ -212,9 +213,15 @@ func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) e
 		return err
 	}
 	if !m.osDurability {
-		if _, err := p.log.Flush(); err != nil {
+		total := p.appended.Load()
+		end, err := p.log.Flush()
+		if err != nil {
 			return p.failedWrite("flush", err)
 		}
+		p.stable(end, total, nil)
+	}
+	if err := p.epochCommitted(); err != nil {
+		return err
 	}
 	for batch, err := range p.log.Batches(p.log.StartOffset()) {
 		if err != nil {
@@ -225,6 +232,24 @@ func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) e
 		}
 	}
 	return nil
+}
+
+// epochCommitted waits until the high watermark is where the epoch began in which this node leads.
+func (p *replica) epochCommitted() error {
+	poked := make(chan struct{}, 1)
+	defer p.watch(poked)()
+	epoch := p.epoch.Load()
+	for {
+		switch err := p.serves(); {
+		case err != nil:
+			return err
+		case epoch == int32(kafka.NoEpoch) || p.epoch.Load() != epoch:
+			return kafka.NotLeaderOrFollower
+		case p.high.Load() >= p.epochStart.Load():
+			return nil
+		}
+		<-poked
+	}
 }
 
 // Leads tells whether this node leads the partition, and in which epoch.

@@ -34,7 +34,10 @@ func (m *Manager) Apply(old, now *meta.Image) {
 	}
 	m.look(now)
 	if b, ok := now.Broker(m.node); ok {
-		m.brokerEpoch = b.Epoch
+		m.brokerEpoch.Store(int64(b.Epoch))
+	}
+	if !slices.Equal(old.Brokers(), now.Brokers()) {
+		m.takeBrokers(now)
 	}
 	brokersChanged := m.settings.update(now, m.node)
 	if brokersChanged {
@@ -73,6 +76,7 @@ type change struct {
 	image   *meta.Image
 	opening []*slot // of partitions that are new here: all sleep, until open
 	gone    []*topic
+	left    []*slot // of partitions that a reassignment has taken from this node
 	touched []touched
 }
 
@@ -103,7 +107,12 @@ func (c *change) topic(differs meta.TopicChange) {
 	}
 	var s *settings
 	for i := range t.Partitions {
-		if next.slots[i] != nil || !slices.Contains(t.Partitions[i].Replicas, c.m.node) {
+		here := slices.Contains(t.Partitions[i].Replicas, c.m.node)
+		if next.slots[i] != nil && !here {
+			c.left = append(c.left, next.slots[i])
+			next.slots[i] = nil
+		}
+		if next.slots[i] != nil || !here {
 			continue
 		}
 		if s == nil {
@@ -115,6 +124,7 @@ func (c *change) topic(differs meta.TopicChange) {
 		p := &replica{m: c.m, traffic: next.traffic, tp: kafka.TopicPartition{Topic: t.Name, Partition: int32(i)}, id: t.ID}
 		p.settings.Store(s)
 		p.epoch.Store(int32(kafka.NoEpoch))
+		p.following.Store(int32(kafka.NoEpoch))
 		next.slots[i] = &slot{asleep: p}
 		c.opening = append(c.opening, next.slots[i])
 	}
@@ -228,9 +238,14 @@ func (c *change) delete() {
 	for _, t := range c.gone {
 		for _, s := range t.slots {
 			if s != nil {
-				s.shut(kafka.UnknownTopicOrPartition).remove()
+				c.m.fetchers.leave(s)
+				s.shut(kafka.UnknownTopicOrPartition).remove(kafka.UnknownTopicOrPartition)
 			}
 		}
+	}
+	for _, s := range c.left {
+		c.m.fetchers.leave(s)
+		s.shut(kafka.NotLeaderOrFollower).remove(kafka.NotLeaderOrFollower)
 	}
 	for _, d := range c.m.dirs {
 		if err := d.disk.SyncDoomed(); err != nil {
@@ -244,7 +259,11 @@ func (c *change) lead() {
 	for _, t := range c.touched {
 		for i, s := range t.slots {
 			if s != nil {
-				s.follow(&t.image.Partitions[i], t.changed(i))
+				has, changed := &t.image.Partitions[i], t.changed(i)
+				s.follow(has, changed)
+				if changed {
+					c.m.fetchers.follow(s, partKey{t.id, int32(i)}, has)
+				}
 			}
 		}
 	}
@@ -285,6 +304,7 @@ func (p *replica) configure(s *settings) {
 	if p.core != nil {
 		released = p.core.SetMinISR(s.topic.MinISR, nil)
 		p.publish()
+		p.countReadable()
 	}
 	p.mu.Unlock()
 	answerReleased(released)
@@ -375,9 +395,9 @@ func (m *Manager) setAside(d *logDir, tp kafka.TopicPartition, why string) bool 
 	return err == nil
 }
 
-// remove ends a partition whose topic was deleted, and takes its log off the disk.
-func (p *replica) remove() {
-	p.refuse(kafka.UnknownTopicOrPartition)
+// remove ends a partition whose topic was deleted, or that this node has no more, and takes its log off the disk.
+func (p *replica) remove(why kafka.Error) {
+	p.refuse(why)
 	p.dir.count.Add(-1)
 	if mv := p.m.moves.of(p); mv != nil {
 		p.m.moves.abandon(mv, errMoveOver)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
 )
 
@@ -45,6 +46,9 @@ func (b *background) start(m *Manager, byCaller bool) {
 		{every: roomEvery, do: b.make},
 		{every: b.checkpointEvery(), do: b.checkpoint},
 		{every: ms("producer.id.expiration.check.interval.ms"), do: b.expireProducers},
+	}
+	if m.alterer.ask != nil {
+		b.duties = append(b.duties, duty{every: time.Duration(m.lagMaxMs) * time.Millisecond / 2, do: func(time.Time) { m.checkLag() }})
 	}
 	if m.osDurability {
 		b.duties = append(b.duties, duty{every: ms("log.flush.scheduler.interval.ms"), do: b.flushAged})
@@ -144,15 +148,19 @@ func (b *background) retainSlots(now time.Time, which func(*replica) bool) bool 
 
 func (p *replica) retain(now time.Time) {
 	p.mu.Lock()
-	if p.serves() != nil || p.core == nil {
+	if p.serves() != nil || p.core == nil && p.follower == nil {
 		p.mu.Unlock()
 		return
 	}
 	before := p.log.StartOffset()
-	removed, err := p.log.Retain(now, p.core.HighWatermark())
+	removed, err := p.log.Retain(now, kafka.Offset(p.high.Load()))
 	var released []partition.Release
 	if start := p.log.StartOffset(); start > before {
-		released = p.core.StartMoved(start, nil)
+		if p.core != nil {
+			released = p.core.StartMoved(start, nil)
+		} else {
+			p.follower.StartMoved(start)
+		}
 		p.dir.unsaved.Store(true)
 	}
 	p.mu.Unlock()

@@ -15,6 +15,8 @@ import (
 // for another broker. Produces that were appended are still answered when they are durable.
 func (m *Manager) Stop() {
 	m.moves.paused.Store(true)
+	m.fetchers.close()
+	m.alterer.close()
 	m.recovery.stop() // before partitions are shut that it has not opened
 	m.applyMu.Lock()
 	m.closed = true
@@ -96,5 +98,5 @@ func (d *logDir) close(ctx context.Context, all []*replica) error {
 		failed = d.save() // or the next start would recover again what is recovered
 	}
 	clean := recovered && failed == nil && !d.failed()
-	return errors.Join(failed, d.disk.Close(clean, d.m.brokerEpoch))
+	return errors.Join(failed, d.disk.Close(clean, kafka.BrokerEpoch(d.m.brokerEpoch.Load())))
 }

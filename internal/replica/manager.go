@@ -4,6 +4,7 @@
 package replica
 
 import (
+	"context"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/metric"
+	"github.com/raftsman/raftsman/internal/partition"
 )
 
 // Options are what a Manager stands on.
@@ -32,6 +34,11 @@ type Options struct {
 	// OnDirReport is called when TakeDirReport has something to tell. It must not block. nil: nobody wants to know.
 	OnDirReport func()
 
+	// Peers are the other brokers, which this node's followers fetch from. nil: it follows nobody.
+	Peers Peers
+	// AlterPartition asks the active controller to change in-sync sets. A code of the whole answer is a kafka.Error. nil: none changes.
+	AlterPartition func(ctx context.Context, wanted meta.AlterPartition) (meta.AlterPartitionResult, error)
+
 	dutiesByCaller bool // for tests: what the background does every so often is done by nobody but them
 }
 
@@ -48,6 +55,14 @@ type Manager struct {
 	onDirFailure func(string, int, error)
 	onDirReport  func()
 	osDurability bool // raftsman.durability=os: acknowledged means in the page cache
+	lagMaxMs     int64
+	brokers      atomic.Pointer[partition.Brokers] // those of the last image
+	racks        atomic.Pointer[racks]             // nil: consumers read from leaders alone
+	brokerEpoch  atomic.Int64                      // under which this node is registered; -1 before
+	fetchers     fetchers
+	alterer      alterer
+
+	fetchOps sync.Pool // *fetchOp; the Manager's own, as they keep timers
 
 	table  table
 	expiry expiry
@@ -58,11 +73,10 @@ type Manager struct {
 	parked    metric.Gauge // produces that wait, by partition
 	flushes   FlushMetrics
 
-	applyMu     sync.Mutex // guards what only Apply, the ticker and Close use
-	settings    settingsCache
-	found       map[kafka.TopicPartition]*logDir // the folders that were on disk at the start and have no topic yet
-	closed      bool
-	brokerEpoch kafka.BrokerEpoch
+	applyMu  sync.Mutex // guards what only Apply, the ticker and Close use
+	settings settingsCache
+	found    map[kafka.TopicPartition]*logDir // the folders that were on disk at the start and have no topic yet
+	closed   bool
 
 	unmade  unmade
 	report  dirReport
@@ -100,8 +114,10 @@ func (m *Manager) upMs(now time.Time) int64 { return now.Sub(m.began).Millisecon
 func New(o Options) *Manager {
 	m := &Manager{
 		node: o.NodeID, broker: o.Broker, log: o.Log, now: o.Now, onDirFailure: o.OnDirFailure, onDirReport: o.OnDirReport, metadata: o.Metadata,
-		osDurability: o.Broker.String("raftsman.durability") == "os",
+		osDurability: o.Broker.String("raftsman.durability") == "os", lagMaxMs: o.Broker.Int64("replica.lag.time.max.ms"),
 	}
+	m.brokers.Store(new(partition.Brokers))
+	m.brokerEpoch.Store(int64(partition.NoBrokerEpoch))
 	if m.now == nil {
 		m.now = time.Now
 	}
@@ -117,6 +133,8 @@ func New(o Options) *Manager {
 	m.cleaner.m = m
 	m.settings.broker = o.Broker
 	m.recovery.init(m)
+	m.fetchers.start(m, o.Peers)
+	m.alterer.start(m, o.AlterPartition)
 	m.moves.start(m)
 	m.background.start(m, o.dutiesByCaller)
 	m.scrubber.start(m)

@@ -40,7 +40,8 @@ type move struct {
 
 	mu       sync.Mutex // guards all below; taken after Manager.applyMu and before the replica's mu
 	future   *commitlog.Log
-	reported bool // the metadata was told where the partition will be
+	cuts     int32 // of p when the copy began
+	reported bool  // the metadata was told where the partition will be
 	over     bool
 }
 
@@ -206,7 +207,10 @@ type unreadableError struct{ cause error }
 
 func (e *unreadableError) Error() string { return "read the log that moves: " + e.cause.Error() }
 
-var errMoveOver = errors.New("the move is over")
+var (
+	errMoveOver = errors.New("the move is over")
+	errCut      = errors.New("what was copied is not in the log any more")
+)
 
 // copySome copies up to moveStepBytes of what is below the high watermark.
 func (mv *move) copySome(now time.Time) (copied int, caughtUp bool, err error) {
@@ -248,6 +252,7 @@ func (mv *move) begin(now time.Time) error {
 		base = min(base, b.BaseOffset())
 		break
 	}
+	mv.cuts = p.cuts.Load()
 	future, err := mv.to.disk.CreateFuture(p.tp, p.id, base, p.settings.Load().log, now)
 	mv.future = future
 	return err
@@ -256,6 +261,9 @@ func (mv *move) begin(now time.Time) error {
 // copyTo copies batches that end at bound or before it, until size is reached.
 func (mv *move) copyTo(bound kafka.Offset, size int, now time.Time) (copied int, err error) {
 	p, from := mv.p, mv.future.EndOffset()
+	if p.cuts.Load() != mv.cuts {
+		return 0, errCut
+	}
 	if from >= bound {
 		return 0, nil
 	}
@@ -327,10 +335,9 @@ func (s *moves) finish(mv *move) error {
 	if mv.to.failed() { // it did not find next in the table
 		next.refuse(kafka.KafkaStorageError)
 	}
-	if next.core != nil {
-		m.expiry.add(next)
-		answerReleased(next.settleMoved())
-	}
+	m.expiry.add(next)
+	answerReleased(next.settleMoved())
+	next.tellFetcher()
 	p.dir.count.Add(-1)
 	mv.to.count.Add(1)
 	mv.over = true
@@ -347,6 +354,9 @@ func (mv *move) swap(now time.Time) (*replica, error) {
 	if err := p.serves(); err != nil {
 		return nil, err
 	}
+	if p.cuts.Load() != mv.cuts {
+		return nil, errCut
+	}
 	for end := p.log.EndOffset(); mv.future.EndOffset() < end; {
 		copied, err := mv.copyTo(end, moveStepBytes, now)
 		if err != nil {
@@ -361,7 +371,8 @@ func (mv *move) swap(now time.Time) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := &replica{m: p.m, dir: mv.to, log: log, tp: p.tp, id: p.id, core: p.core, traffic: p.traffic}
+	next := &replica{m: p.m, dir: mv.to, log: log, tp: p.tp, id: p.id, core: p.core, follower: p.follower, traffic: p.traffic}
+	next.followed.Store(p.followed.Load())
 	next.settings.Store(p.settings.Load())
 	next.assigned.Store(p.assigned.Load())
 	next.uncleanable.Store(p.uncleanable.Load())
@@ -372,7 +383,8 @@ func (mv *move) swap(now time.Time) (*replica, error) {
 	next.mu.Lock()
 	defer next.mu.Unlock()
 	next.publish()
-	p.core = nil
+	next.countAnew()
+	p.core, p.follower = nil, nil
 	p.m.table.replace(p, next) // before p refuses: who is refused looks for the successor there
 	p.moved.Store(true)
 	p.refusal.CompareAndSwap(0, int32(kafka.NotLeaderOrFollower))
@@ -397,10 +409,14 @@ func (p *replica) successor(refusal error) *replica {
 func (p *replica) settleMoved() (released []partition.Release) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.core != nil {
+	switch {
+	case p.core != nil:
 		released = p.core.Flushed(p.log.FlushedOffset(), nil)
-		p.publish()
+	case p.follower != nil:
+		p.follower.Flushed(p.log.FlushedOffset())
 	}
+	p.publish()
+	p.countReadable()
 	return released
 }
 

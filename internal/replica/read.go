@@ -2,7 +2,6 @@ package replica
 
 import (
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 // reason to look again claims it: the flusher when enough became readable, the timer, or the end of a partition. Only who has
 // claimed it touches anything but the atomics.
 type fetchOp struct {
+	m       *Manager
 	req     FetchRequest
 	targets []*replica // nil where there is none
 	results []FetchResult
@@ -25,6 +25,7 @@ type fetchOp struct {
 	state atomic.Int32
 	bytes atomic.Int64 // readable, as far as known
 	late  atomic.Bool  // the wait is over
+	fed   bool         // the leader's rules know where the follower is
 	timer *time.Timer  // made once; runs expire
 	armed bool
 }
@@ -36,14 +37,15 @@ const (
 	fetchParked
 )
 
-var fetchOps = sync.Pool{New: func() any { return new(fetchOp) }}
-
 // Read collects what the request asks for and calls done, exactly once, when there are MinBytes or an error to tell, or
 // MaxWaitMs is over, or this node stops. done gets one result for each partition, in their order, and must not keep the slice,
 // only the chunks, which it must release. It may be called before Read returns, or later from any goroutine, and must not
 // block.
 func (m *Manager) Read(req *FetchRequest, done func([]FetchResult)) {
-	op := fetchOps.Get().(*fetchOp)
+	op, ok := m.fetchOps.Get().(*fetchOp)
+	if !ok {
+		op = &fetchOp{m: m}
+	}
 	op.req, op.done = *req, done
 	n := len(req.Partitions)
 	op.targets, op.results, op.readers = growTo(op.targets, n), growTo(op.results, n), growTo(op.readers, n)
@@ -82,16 +84,17 @@ func (op *fetchOp) collect() bool {
 				left, urgent = 0, true
 			}
 			// KIP-74: the first partition that has something gives at least one batch, whatever the limits.
-			p.read(part, &op.req, min(int(part.MaxBytes), left), total == 0, r)
+			op.read(p, part, min(int(part.MaxBytes), left), total == 0, r)
 			for next := p.successor(r.Err); next != nil; next = p.successor(r.Err) {
 				p, op.targets[i] = next, next
-				p.read(part, &op.req, min(int(part.MaxBytes), left), total == 0, r)
+				op.read(p, part, min(int(part.MaxBytes), left), total == 0, r)
 			}
 		}
-		urgent = urgent || r.Err != kafka.None || r.Diverges
+		urgent = urgent || r.Err != kafka.None || r.Diverges || r.Preferred != kafka.NoNode
 		total += r.Chunk.Len
 		left -= r.Chunk.Len
 	}
+	op.fed = true
 	return urgent || total >= int(op.req.MinBytes) || op.req.MaxWaitMs <= 0 || len(op.results) == 0 || op.late.Load()
 }
 
@@ -102,7 +105,7 @@ func (op *fetchOp) park() bool {
 		r := &op.results[i]
 		chunk := &r.Chunk
 		op.readers[i] = partition.Reader{
-			From: op.req.Partitions[i].Offset, Committed: op.req.Committed, Bytes: int64(chunk.Len),
+			From: op.req.Partitions[i].Offset, Committed: op.req.Committed, Replica: op.req.isReplica(), Bytes: int64(chunk.Len),
 			Most: int64(op.req.Partitions[i].MaxBytes), Ref: op,
 			Stable: r.LastStable, Undecided: r.LastStable < r.HighWatermark,
 		}
@@ -117,7 +120,7 @@ func (op *fetchOp) park() bool {
 	}
 	// What happened between collect and the links told nobody.
 	for i, p := range op.targets {
-		if op.results[i].HighWatermark != kafka.Offset(p.high.Load()) || p.changed(&op.req.Partitions[i]) {
+		if op.results[i].seen != p.seenBy(&op.req) || p.changed(&op.req, &op.req.Partitions[i]) {
 			op.state.Store(fetchClaimed)
 			return false
 		}
@@ -187,18 +190,36 @@ func (op *fetchOp) answer() {
 	clear(op.results)
 	clear(op.readers)
 	op.late.Store(false)
-	fetchOps.Put(op)
+	op.fed = false
+	op.m.fetchOps.Put(op)
 }
 
 // changed tells whether a fetch that was parked would now be refused.
-func (p *replica) changed(f *FetchPartition) bool {
-	return p.refusal.Load() != 0 || p.epoch.Load() == int32(kafka.NoEpoch) ||
-		partition.CheckEpoch(f.CurrentLeaderEpoch, kafka.Epoch(p.epoch.Load())) != nil
+func (p *replica) changed(req *FetchRequest, f *FetchPartition) bool {
+	epoch, _ := p.epochFor(req)
+	return p.refusal.Load() != 0 || epoch == kafka.NoEpoch || partition.CheckEpoch(f.CurrentLeaderEpoch, epoch) != nil
 }
 
-// read fills r with what a consumer may see from f.Offset on: no more than maxBytes of whole batches, but one if atLeastOne.
-func (p *replica) read(f *FetchPartition, req *FetchRequest, maxBytes int, atLeastOne bool, r *FetchResult) {
-	if err := p.readInto(f, req, maxBytes, atLeastOne, r); err != nil {
+// epochFor is the leader epoch in which a request can be served: kafka.NoEpoch if this node does not lead, and the reader does not
+// read from followers or this node does not follow either.
+func (p *replica) epochFor(req *FetchRequest) (epoch kafka.Epoch, leads bool) {
+	if epoch = kafka.Epoch(p.epoch.Load()); epoch != kafka.NoEpoch || !req.FromFollower || req.isReplica() {
+		return epoch, true
+	}
+	return kafka.Epoch(p.following.Load()), false
+}
+
+// seenBy is the end of what a reader may see: what is committed, and a follower what is durable.
+func (p *replica) seenBy(req *FetchRequest) kafka.Offset {
+	if req.isReplica() {
+		return p.stableEnd()
+	}
+	return kafka.Offset(p.high.Load())
+}
+
+// read fills r with what the reader may see from f.Offset on: no more than maxBytes of whole batches, but one if atLeastOne.
+func (op *fetchOp) read(p *replica, f *FetchPartition, maxBytes int, atLeastOne bool, r *FetchResult) {
+	if err := p.readInto(f, &op.req, maxBytes, atLeastOne, op.fed, r); err != nil {
 		*r = failedFetch(p.failedRead(err))
 		if r.Err == kafka.KafkaStorageError {
 			p.traffic.FailedFetches.Inc()
@@ -206,46 +227,51 @@ func (p *replica) read(f *FetchPartition, req *FetchRequest, maxBytes int, atLea
 	}
 }
 
-func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, atLeastOne bool, r *FetchResult) error {
+func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, atLeastOne, fed bool, r *FetchResult) error {
 	if err := p.serves(); err != nil {
 		return err
 	}
-	epoch := kafka.Epoch(p.epoch.Load())
+	epoch, leads := p.epochFor(req)
 	if epoch == kafka.NoEpoch {
 		return kafka.NotLeaderOrFollower
 	}
 	if err := partition.CheckEpoch(f.CurrentLeaderEpoch, epoch); err != nil {
 		return err
 	}
-	if req.ReplicaID >= 0 {
-		// Nobody follows a partition whose only replica is this one: the asker's metadata is not ours.
-		if f.CurrentLeaderEpoch != kafka.NoEpoch {
-			return kafka.UnknownLeaderEpoch
-		}
-		return kafka.NotLeaderOrFollower
-	}
-	high := kafka.Offset(p.high.Load())
 	start, end := p.log.StartOffset(), p.log.EndOffset()
-	lastStable := p.decided(start, high)
-	*r = FetchResult{HighWatermark: high, LastStable: lastStable, LogStart: start, Traffic: p.traffic}
-	if f.LastFetchedEpoch != kafka.NoEpoch {
-		diverges, err := p.diverges(f, epoch, start, end, r)
-		if diverges || err != nil {
-			return err
+	*r = FetchResult{Preferred: kafka.NoNode}
+	diverges, err := p.diverges(f, epoch, start, end, r)
+	if req.isReplica() && !fed {
+		if unknown := p.followerAt(req, f, !diverges && err == nil); unknown != nil {
+			return unknown
 		}
 	}
-	if f.Offset < start || f.Offset > end {
-		return kafka.OffsetOutOfRange
+	if err != nil {
+		return err
 	}
-	bound := high
-	if req.Committed {
-		bound = lastStable
+	if diverges {
+		p.tellEnds(start, r)
+		return nil
+	}
+	p.tellEnds(start, r)
+	r.seen = r.HighWatermark
+	bound := r.HighWatermark
+	switch {
+	case req.isReplica():
+		r.seen = p.stableEnd()
+		bound = r.seen
+	case req.Committed:
+		bound = r.LastStable
+	}
+	if leads && req.FromFollower && req.Rack != "" {
+		if r.Preferred = p.preferredFor(req.Rack, f.Offset); r.Preferred != kafka.NoNode {
+			return nil
+		}
 	}
 	if f.Offset >= bound || maxBytes <= 0 && !atLeastOne {
 		return nil
 	}
-	var err error
-	if req.Committed {
+	if req.Committed && !req.isReplica() {
 		r.Chunk, r.Aborted, err = p.log.ReadCommitted(f.Offset, bound, max(maxBytes, 0), atLeastOne)
 	} else {
 		r.Chunk, err = p.log.Read(f.Offset, bound, max(maxBytes, 0), atLeastOne)
@@ -253,9 +279,18 @@ func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, a
 	return err
 }
 
+// tellEnds fills in what every answer without an error says.
+func (p *replica) tellEnds(start kafka.Offset, r *FetchResult) {
+	high := kafka.Offset(p.high.Load())
+	r.HighWatermark, r.LastStable, r.LogStart, r.Traffic = high, p.decided(start, high), start, p.traffic
+}
+
 // diverges compares the reader's last fetched epoch with the leader's history (KIP-595): where it ends before the reader's
-// offset, the reader has records that this log does not.
+// offset, the reader has records that this log does not. The error is that of an offset that the log does not hold.
 func (p *replica) diverges(f *FetchPartition, current kafka.Epoch, start, end kafka.Offset, r *FetchResult) (bool, error) {
+	if f.LastFetchedEpoch == kafka.NoEpoch {
+		return false, inRange(f.Offset, start, end)
+	}
 	shared, sharedEnd := current, end
 	if f.LastFetchedEpoch != current {
 		shared, sharedEnd = p.log.EpochEnd(f.LastFetchedEpoch)
@@ -267,7 +302,14 @@ func (p *replica) diverges(f *FetchPartition, current kafka.Epoch, start, end ka
 		r.Diverges, r.SharedEpoch, r.SharedEnd = true, shared, sharedEnd
 		return true, nil
 	}
-	return false, nil
+	return false, inRange(f.Offset, start, end)
+}
+
+func inRange(offset, start, end kafka.Offset) error {
+	if offset < start || offset > end {
+		return kafka.OffsetOutOfRange
+	}
+	return nil
 }
 
 // failedRead turns the error of a read into the answer. Damage takes the partition out of use, a disk that does not read the whole

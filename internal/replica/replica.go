@@ -23,12 +23,19 @@ type replica struct {
 	settings atomic.Pointer[settings]
 	assigned atomic.Pointer[kafka.UUID] // the directory that the metadata names
 	moved    atomic.Bool                // another replica, in another directory, has taken its place
+	cuts     atomic.Int32               // how often committed records were cut off: after an unclean election
 
-	mu   sync.Mutex // guards core and every change to log; held for memory and one write
-	core *partition.Leader
+	mu       sync.Mutex          // guards the rules and every change to log; held for memory and one write
+	core     *partition.Leader   // nil while this node does not lead
+	follower *partition.Follower // nil while it does not follow
+	behind   *behind             // nil until the high watermark has been behind what is durable here
+
+	followed atomic.Pointer[followed] // who fetches for it; nil while nobody has
+	altering atomic.Bool              // the alterer has it on its list
 
 	refusal    atomic.Int32 // the kafka.Error that every request gets, 0 while it serves
 	epoch      atomic.Int32 // leader epoch; kafka.NoEpoch while this node does not lead
+	following  atomic.Int32 // leader epoch; kafka.NoEpoch while this node does not follow
 	epochStart atomic.Int64 // the log's end when the epoch began
 	high       atomic.Int64 // high watermark
 	lastStable atomic.Int64 // all transactions below it are decided
@@ -36,7 +43,8 @@ type replica struct {
 	traffic *Traffic // of its topic
 
 	appended atomic.Int64 // bytes appended since it was opened
-	readable atomic.Int64 // of these, how many lie below the high watermark; may be a little less
+	durable  atomic.Int64 // of these, how many are flushed; may be a little less
+	readable atomic.Int64 // of these, how many lie below the high watermark; may be a little more or less
 	queued   atomic.Bool  // the flusher has it on its list
 	synced   atomic.Int64 // when it was last flushed, ms; only for flush.ms
 	watched  atomic.Bool  // the expiry has it on its list
@@ -60,37 +68,69 @@ func (p *replica) serves() error {
 
 // lead takes over what the metadata says: this node leads from now on, or still does.
 func (p *replica) lead(led partition.Leadership) {
+	nowMs := p.m.upMs(p.m.now())
 	p.mu.Lock()
 	var released []partition.Release
 	end := p.log.EndOffset()
 	if p.core == nil || led.Epoch > p.core.Epoch() {
 		p.log.AssignEpoch(led.Epoch, end)
 	}
-	if p.core != nil {
-		released = p.core.Lead(led, nil)
+	p.follower = nil
+	anew := p.core == nil
+	if !anew {
+		released = p.core.Lead(led, nowMs, nil)
 	} else {
-		p.core = partition.NewLeader(p.m.node, led, p.settings.Load().topic.MinISR, partition.Positions{
-			Start: p.log.StartOffset(), End: end, Stable: p.log.FlushedOffset(), HighWatermark: p.log.HighWatermark(),
-		})
+		p.core = partition.NewLeader(partition.Config{
+			Self: p.m.node, MinISR: p.settings.Load().topic.MinISR, LagMaxMs: p.m.lagMaxMs, Brokers: *p.m.brokers.Load(),
+		}, led, p.positions(), nowMs)
 	}
+	p.publish()
+	if anew {
+		p.countAnew()
+	} else {
+		p.countReadable()
+	}
+	p.mu.Unlock()
+	answerReleased(released)
+	p.wakeAll()
+	if p.log.FlushedOffset() < end && !p.m.osDurability {
+		p.dir.flusher.add(p) // what was appended as a follower, or as a leader before, may be on its way to the disk: then nobody tells this leader
+	}
+}
+
+// positions are where the log stands. The caller holds mu.
+func (p *replica) positions() partition.Positions {
+	return partition.Positions{
+		Start: p.log.StartOffset(), End: p.log.EndOffset(), Stable: p.stableEnd(), HighWatermark: p.log.HighWatermark(),
+	}
+}
+
+// stableEnd is the end of what is as durable as it is to be before it counts.
+func (p *replica) stableEnd() kafka.Offset {
+	if p.m.osDurability {
+		return p.log.EndOffset()
+	}
+	return p.log.FlushedOffset()
+}
+
+// resign ends the leadership: what is parked is answered with why.
+func (p *replica) resign(why kafka.Error) {
+	p.mu.Lock()
+	released := p.resigned(why)
+	p.follower = nil
 	p.publish()
 	p.mu.Unlock()
 	answerReleased(released)
 	p.wakeAll()
 }
 
-// resign ends the leadership: what is parked is answered with why.
-func (p *replica) resign(why kafka.Error) {
-	p.mu.Lock()
-	var released []partition.Release
+// resigned ends the leadership, if there is one. The caller holds mu and publishes.
+func (p *replica) resigned(why kafka.Error) (released []partition.Release) {
 	if p.core != nil {
 		released = p.core.Resign(why, nil)
 		p.core = nil
-		p.publish()
 	}
-	p.mu.Unlock()
-	answerReleased(released)
-	p.wakeAll()
+	return released
 }
 
 // stopServing makes every request from now on, and the parked fetches, fail with the code; produces that are parked may still
@@ -111,21 +151,32 @@ func (p *replica) refuse(code kafka.Error) (first bool) {
 	p.mu.Unlock()
 	answerReleased(released)
 	p.wakeAll()
+	p.tellFetcher()
 	return first
 }
 
 // publish shows readers what the rules say now. The caller holds mu.
 func (p *replica) publish() {
-	if p.core == nil {
+	switch {
+	case p.core != nil:
+		p.publishHigh(p.core.HighWatermark())
+		p.epochStart.Store(int64(p.core.EpochStart()))
+		p.following.Store(int32(kafka.NoEpoch))
+		p.epoch.Store(int32(p.core.Epoch()))
+	case p.follower != nil:
 		p.epoch.Store(int32(kafka.NoEpoch))
-		return
+		p.publishHigh(p.follower.HighWatermark())
+		p.following.Store(int32(p.follower.Epoch()))
+	default:
+		p.epoch.Store(int32(kafka.NoEpoch))
+		p.following.Store(int32(kafka.NoEpoch))
 	}
-	high := p.core.HighWatermark()
+}
+
+func (p *replica) publishHigh(high kafka.Offset) {
 	p.lastStable.Store(int64(p.log.Producers().LastStable(high)))
 	p.high.Store(int64(high))
 	p.log.NoteHighWatermark(high)
-	p.epochStart.Store(int64(p.core.EpochStart()))
-	p.epoch.Store(int32(p.core.Epoch()))
 }
 
 // decided is the last stable offset for a reader to whom the log begins at start and ends at high: records below it belong to no
@@ -151,18 +202,28 @@ func answerReleased(released []partition.Release) {
 // waited for it and wakes the fetches. scratch is empty and returned for the next call.
 func (p *replica) stable(end kafka.Offset, total int64, scratch []partition.Release) []partition.Release {
 	p.mu.Lock()
-	moved, grown := false, false
-	if p.core != nil && !p.dir.failed() {
+	moved, grown, follows := false, false, false
+	end = min(end, p.stableEnd()) // the log may have been cut off since
+	switch {
+	case p.dir.failed():
+	case p.core != nil:
 		before := p.core.HighWatermark()
 		scratch = p.core.Flushed(end, scratch)
 		if moved = p.core.HighWatermark() > before; moved {
 			p.publish()
 		}
-		grown = p.countReadable(total)
+		grown = p.countDurable(end, total)
+	case p.follower != nil:
+		moved = p.flushedAsFollower(end)
+		follows = p.follower.StableEnd() == p.follower.End()
+		grown = p.countDurable(end, total)
 	}
 	p.mu.Unlock()
 	if moved {
 		p.dir.unsaved.Store(true)
+	}
+	if follows {
+		p.tellFetcher()
 	}
 	answerReleased(scratch)
 	if moved || grown {
@@ -172,13 +233,93 @@ func (p *replica) stable(end kafka.Offset, total int64, scratch []partition.Rele
 	return scratch[:0]
 }
 
-// countReadable notes how many of the appended bytes are readable by now. The caller holds mu and has published the high
-// watermark before: a fetch that links itself in counts from here on, and sees by the watermark what it has missed.
-func (p *replica) countReadable(total int64) (grown bool) {
-	if grown = total > p.readable.Load(); grown {
-		p.readable.Store(total)
+// behind counts bytes where the high watermark waits for other replicas.
+type behind struct {
+	counted mark   // up to the high watermark
+	marks   []mark // of flushes beyond it, ascending
+}
+
+// mark says that so many of the appended bytes end at an offset.
+type mark struct {
+	end   kafka.Offset
+	total int64
+}
+
+// marksMax is how many of them are kept: followers are seldom that many flushes behind.
+const marksMax = 64
+
+// countDurable notes that total appended bytes are durable, which end at an offset or before, and how many of them are readable. The caller
+// holds mu and has published the high watermark before: a fetch that links itself in counts from here on, and sees by the watermark, or the
+// flushed end, what it has missed.
+func (p *replica) countDurable(end kafka.Offset, total int64) (grown bool) {
+	if grown = total > p.durable.Load(); grown {
+		p.durable.Store(total)
+	}
+	switch {
+	case kafka.Offset(p.high.Load()) < end:
+		if p.behind == nil {
+			p.behind = &behind{counted: mark{kafka.Offset(p.high.Load()), p.readable.Load()}}
+		}
+		p.behind.add(mark{end, total})
+		p.countReadable()
+	case p.behind != nil:
+		*p.behind = behind{counted: mark{end, total}, marks: p.behind.marks[:0]}
+		fallthrough
+	default:
+		p.setReadable(total)
 	}
 	return grown
+}
+
+func (b *behind) add(m mark) {
+	if len(b.marks) == marksMax {
+		b.marks = b.marks[:marksMax-1]
+	}
+	b.marks = append(b.marks, m)
+}
+
+// countReadable notes how many bytes are readable when the high watermark has moved by other things than a flush. The caller holds mu and
+// has published.
+func (p *replica) countReadable() {
+	if p.behind != nil {
+		p.behind.moved(kafka.Offset(p.high.Load()))
+		p.setReadable(p.behind.counted.total)
+	}
+}
+
+// moved counts up to the high watermark. Between two flushes bytes are taken to lie evenly: each offset more is some more, or nobody would
+// be woken.
+func (b *behind) moved(high kafka.Offset) {
+	n := 0
+	for n < len(b.marks) && b.marks[n].end <= high {
+		b.counted = b.marks[n]
+		n++
+	}
+	b.marks = b.marks[:copy(b.marks, b.marks[n:])]
+	if len(b.marks) > 0 && b.counted.end < high {
+		from, to := b.counted, b.marks[0]
+		more := float64(to.total-from.total) * float64(high-from.end) / float64(to.end-from.end)
+		b.counted = mark{high, from.total + int64(more)}
+	}
+}
+
+func (p *replica) setReadable(total int64) {
+	if total > p.readable.Load() {
+		p.readable.Store(total)
+	}
+}
+
+// countAnew begins to count where the rules begin, or the log was cut off. How many bytes lie behind the high watermark is not known then: they
+// are taken to lie evenly in the log. The caller holds mu and has published.
+func (p *replica) countAnew() {
+	p.behind = nil
+	high, end := kafka.Offset(p.high.Load()), p.stableEnd()
+	if high >= end {
+		return
+	}
+	share := float64(end-high) / float64(p.log.EndOffset()-p.log.StartOffset())
+	total := p.appended.Add(int64(share*float64(p.log.Size())) + int64(end-high))
+	p.behind = &behind{counted: mark{high, p.readable.Load()}, marks: []mark{{end, total}}}
 }
 
 // wakeReaders lets the fetches go for which enough became readable.
@@ -189,14 +330,35 @@ func (p *replica) wakeReaders() {
 	var few [8]*fetchOp
 	ready := few[:0]
 	p.waitMu.Lock()
-	p.readers.Grown(kafka.Offset(p.high.Load()), kafka.Offset(p.lastStable.Load()), p.readable.Load(), func(r *partition.Reader, by int64) {
-		if op := r.Ref.(*fetchOp); op.grew(by) {
+	seen := partition.Seen{
+		High: kafka.Offset(p.high.Load()), LastStable: kafka.Offset(p.lastStable.Load()), Bytes: p.readable.Load(),
+		Durable: p.stableEnd(), DurableBytes: p.durable.Load(),
+	}
+	p.readers.Grown(seen, func(r *partition.Reader, by int64) {
+		if op, ok := r.Ref.(*fetchOp); !ok {
+			tellWatcher(r)
+		} else if op.grew(by) {
 			ready = append(ready, op)
 		}
 	})
 	p.waitMu.Unlock()
 	for _, op := range ready {
 		op.resume()
+	}
+}
+
+// watch has poked told when the high watermark has moved or something has ended, until the returned function is called. It has room for one
+// token.
+func (p *replica) watch(poked chan struct{}) (unwatch func()) {
+	r := &partition.Reader{From: kafka.NoOffset, Ref: poked}
+	p.wait(r)
+	return func() { p.stopWaiting(r) }
+}
+
+func tellWatcher(r *partition.Reader) {
+	select {
+	case r.Ref.(chan struct{}) <- struct{}{}:
+	default: // it has been told
 	}
 }
 
@@ -208,7 +370,9 @@ func (p *replica) wakeAll() {
 	var ready []*fetchOp
 	p.waitMu.Lock()
 	p.readers.All(func(r *partition.Reader) {
-		if op := r.Ref.(*fetchOp); op.claim() {
+		if op, ok := r.Ref.(*fetchOp); !ok {
+			tellWatcher(r)
+		} else if op.claim() {
 			ready = append(ready, op)
 		}
 	})
@@ -221,7 +385,11 @@ func (p *replica) wakeAll() {
 // wait links a parked fetch in.
 func (p *replica) wait(r *partition.Reader) {
 	p.waitMu.Lock()
-	p.readers.Add(r, p.readable.Load())
+	total := p.readable.Load()
+	if r.Replica {
+		total = p.durable.Load()
+	}
+	p.readers.Add(r, total)
 	p.waiting.Add(1)
 	p.waitMu.Unlock()
 }

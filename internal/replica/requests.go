@@ -34,15 +34,22 @@ type ProduceResult struct {
 	LogStart     kafka.Offset           // -1 when not known
 }
 
-// FetchRequest is what a consumer wants to read. Partitions are borrowed until the answer was given.
+// FetchRequest is what a consumer or a follower wants to read. Partitions are borrowed until the answer was given.
 type FetchRequest struct {
-	ReplicaID  kafka.NodeID // negative for consumers
+	ReplicaID    kafka.NodeID      // of a follower; negative for consumers
+	ReplicaEpoch kafka.BrokerEpoch // under which the follower's broker is registered; -1: it does not say
+	FromFollower bool              // a consumer that may read from followers, and be sent to one (KIP-392)
+	Rack         string            // where that consumer is; "" if it does not say
+
 	MaxWaitMs  int32
 	MinBytes   int32
 	MaxBytes   int32
 	Committed  bool // isolation level read_committed
 	Partitions []FetchPartition
 }
+
+// isReplica tells whether a follower asks.
+func (req *FetchRequest) isReplica() bool { return req.ReplicaID >= 0 }
 
 // FetchPartition is where to read in one partition. A topic id that is not zero decides, else the name does.
 type FetchPartition struct {
@@ -61,17 +68,20 @@ type FetchResult struct {
 	HighWatermark kafka.Offset // this and the next two: -1 with an error
 	LastStable    kafka.Offset
 	LogStart      kafka.Offset
-	Diverges      bool // the reader's log is not ours from Shared on
+	Preferred     kafka.NodeID // the replica from which the consumer is to read, when there is nothing else in the result; kafka.NoNode: this one
+	Diverges      bool         // the reader's log is not ours from Shared on
 	SharedEpoch   kafka.Epoch
 	SharedEnd     kafka.Offset
 	Chunk         commitlog.Chunk
 	Aborted       []commitlog.AbortedTxn // those with records in the chunk, for who reads committed records
 	Traffic       *Traffic               // of the topic, where who sends the chunk to a consumer counts it; nil with an error
+
+	seen kafka.Offset // up to where there was anything to read
 }
 
 // failedFetch is the result of a partition that was not read.
 func failedFetch(code kafka.Error) FetchResult {
-	return FetchResult{Err: code, HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset}
+	return FetchResult{Err: code, HighWatermark: kafka.NoOffset, LastStable: kafka.NoOffset, LogStart: kafka.NoOffset, Preferred: kafka.NoNode}
 }
 
 // failedProduce is the result of a partition to which nothing was appended.

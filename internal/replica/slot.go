@@ -264,9 +264,11 @@ func (p *replica) follow(has *meta.Partition) {
 	p.noteAssigned(has)
 	switch {
 	case p.log == nil:
-	case has.Leader != p.m.node:
+	case has.Leader == p.m.node:
+		p.lead(partition.Leadership{Epoch: has.LeaderEpoch, PartitionEpoch: has.PartitionEpoch, Replicas: has.Replicas, ISR: has.ISR})
+	case has.Leader == kafka.NoNode || p.m.fetchers.peers == nil:
 		p.resign(kafka.NotLeaderOrFollower)
 	default:
-		p.lead(partition.Leadership{Epoch: has.LeaderEpoch, Replicas: has.Replicas, ISR: has.ISR})
+		p.followFrom(partition.Leading{Leader: has.Leader, Epoch: has.LeaderEpoch})
 	}
 }
