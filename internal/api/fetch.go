@@ -19,6 +19,8 @@ const (
 	fetchByID = 13
 	// fetchEndpointsFrom is the first version that tells who leads a partition instead.
 	fetchEndpointsFrom = 16
+	// fetchFromFollowers is the first version whose consumers may read from followers (KIP-392).
+	fetchFromFollowers = 11
 )
 
 // FetchSessions are the fetch sessions of all connections, and what limits a fetch.
@@ -136,7 +138,8 @@ func (f *fetchCall) prepare() {
 		bytesMax = f.a.Quotas.fetchMax(f.call.who(), bytesMax)
 	}
 	f.ask = replica.FetchRequest{
-		ReplicaID: f.req.ReplicaID, MaxWaitMs: f.req.MaxWaitMs, MinBytes: min(f.req.MinBytes, bytesMax), MaxBytes: bytesMax,
+		ReplicaID: f.req.ReplicaID, ReplicaEpoch: f.req.ReplicaEpoch,
+		FromFollower: !f.follower() && f.call.Version >= fetchFromFollowers, Rack: f.req.Rack, MaxWaitMs: f.req.MaxWaitMs, MinBytes: min(f.req.MinBytes, bytesMax), MaxBytes: bytesMax,
 		Committed: f.req.IsolationLevel == 1, Partitions: f.ask.Partitions[:0],
 	}
 	for i := range f.parts {
@@ -154,6 +157,7 @@ func (f *fetchCall) finish(results []replica.FetchResult) {
 		r := &results[i]
 		f.answers = append(f.answers, session.Answer{
 			Error: r.Err, HighWatermark: r.HighWatermark, LogStart: r.LogStart, Bytes: r.Chunk.Len, Diverging: r.Diverges,
+			Preferred: r.Preferred != kafka.NoNode,
 		})
 		f.chunks = append(f.chunks, r.Chunk)
 		f.rows = append(f.rows, f.row(f.parts[i].Key.Partition, r))
@@ -167,7 +171,7 @@ func (f *fetchCall) finish(results []replica.FetchResult) {
 		f.resp.Err, f.resp.Topics = code, f.resp.Topics[:0]
 	} else {
 		for i := range results {
-			if r := &results[i]; r.Chunk.Len > 0 {
+			if r := &results[i]; r.Chunk.Len > 0 && !f.follower() {
 				r.Traffic.BytesOut.Add(int64(r.Chunk.Len))
 			}
 		}
@@ -238,6 +242,9 @@ func (f *fetchCall) row(index int32, r *replica.FetchResult) wire.FetchedPartiti
 	row.AbortedNull = found && (f.req.IsolationLevel != 1 || r.Err != kafka.None || r.Diverges)
 	if r.Diverges {
 		row.Diverging = wire.EpochEnd{Known: true, Epoch: r.SharedEpoch, EndOffset: r.SharedEnd}
+	}
+	if r.Preferred != kafka.NoNode {
+		row.ReadReplica = wire.ReadReplica{Preferred: true, ID: r.Preferred}
 	}
 	for _, aborted := range r.Aborted {
 		row.Aborted = append(row.Aborted, wire.AbortedTransaction{ProducerID: aborted.ProducerID, FirstOffset: aborted.FirstOffset})

@@ -65,7 +65,7 @@ func (a *API) listOffset(
 	}
 	found, err := a.Replicas.ListOffset(tp, replica.OffsetQuery{
 		TimestampMs: p.Timestamp, CurrentLeaderEpoch: kafka.Epoch(p.CurrentLeaderEpoch),
-		Committed: req.IsolationLevel == 1, Debug: req.ReplicaID == debugReplica,
+		Committed: req.IsolationLevel == 1, Debug: req.ReplicaID == debugReplica || req.ReplicaID >= 0, // a follower
 	})
 	code, _ := kafka.Answer(err)
 	row.ErrorCode = int16(code)
