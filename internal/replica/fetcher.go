@@ -58,6 +58,7 @@ type followed struct {
 	asked     peer.FetchPartition // in the session, or in the next request
 	inSession bool
 	inAsks    bool  // it is to be in the next request
+	listed    bool  // in the fetcher's asks
 	dueMs     int64 // it is in delayed until then; 0: it is not
 }
 
@@ -216,13 +217,15 @@ func (f *fetcher) absorb() {
 		x.dueMs = 0
 		news = append(news, x)
 	}
-	if len(news) > 1 {
-		several(len(news), func(i int) { _, _ = news[i].slot.replica() }) // opens those that sleep
-	}
+	asleep := slices.DeleteFunc(slices.Clone(news), func(x *followed) bool { return x.slot.awakened() != nil })
+	several(len(asleep), func(i int) { _, _ = asleep[i].slot.replica() })
 	for _, x := range news {
 		f.look(x, nowMs)
 	}
-	f.asks = slices.DeleteFunc(f.asks, func(x *followed) bool { return !x.inAsks || x.removed.Load() })
+	f.asks = slices.DeleteFunc(f.asks, func(x *followed) bool {
+		x.listed = x.inAsks && !x.removed.Load()
+		return !x.listed
+	})
 }
 
 // look finds out what is asked for of one partition.
@@ -253,7 +256,8 @@ func (f *fetcher) look(x *followed, nowMs int64) {
 	x.asked = ask
 	if !x.inAsks {
 		x.inAsks = true
-		if !slices.Contains(f.asks, x) {
+		if !x.listed {
+			x.listed = true
 			f.asks = append(f.asks, x)
 		}
 	}
@@ -273,7 +277,7 @@ func (f *fetcher) request(flushing bool) *peer.FetchRequest {
 	}
 	f.session.request(f.asks, req)
 	for _, x := range f.asks {
-		x.inAsks = false
+		x.inAsks, x.listed = false, false
 	}
 	clear(f.asks)
 	f.asks = f.asks[:0]
