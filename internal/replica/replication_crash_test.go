@@ -17,7 +17,11 @@ import (
 // seen, is there in the end, in order and once, and the same on all replicas.
 func TestAcknowledgedRecordsSurviveTheLossOfReplicas(t *testing.T) {
 	eachSeed(t, (*crashSeeds+9)/10, func(t *testing.T, seed uint64) {
-		synctest.Test(t, func(t *testing.T) { surviveLosses(t, seed) })
+		if seed%4 == 0 {
+			surviveLosses(t, seed, true)
+			return
+		}
+		synctest.Test(t, func(t *testing.T) { surviveLosses(t, seed, false) })
 	})
 }
 
@@ -30,7 +34,9 @@ type written struct {
 	seen  int
 }
 
-func surviveLosses(t *testing.T, seed uint64) {
+// surviveLosses runs in a bubble of time; or with flushes that take their time, or nothing would ever be on its way to the disk: then in real
+// time, as who waits for a lock while another one flushes would hold up the bubble's.
+func surviveLosses(t *testing.T, seed uint64, slowly bool) {
 	random := rand.New(rand.NewPCG(seed, 11))
 	settings := []string{"num.replica.fetchers=" + strconv.Itoa(1+random.IntN(2))}
 	if random.IntN(3) == 0 {
@@ -38,6 +44,11 @@ func surviveLosses(t *testing.T, seed uint64) {
 	}
 	c := newCluster(t, seed, 3, settings...)
 	defer c.close()
+	for _, id := range three {
+		if slow := time.Duration(random.IntN(20)) * time.Millisecond; slowly {
+			c.nodes[id].fs.set(func(string) error { time.Sleep(slow); return nil })
+		}
+	}
 	c.topic("t", lossPartitions, three, "min.insync.replicas="+strconv.Itoa(1+random.IntN(2)), "segment.bytes=1048576")
 	var ledgers [lossPartitions]written
 	stop := make(chan struct{})
@@ -49,6 +60,10 @@ func surviveLosses(t *testing.T, seed uint64) {
 	}
 	for range 12 {
 		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
+		if slowly && random.IntN(2) == 0 {
+			c.blackout()
+			continue
+		}
 		c.trouble(random)
 	}
 	c.heal()
@@ -71,11 +86,11 @@ func surviveLosses(t *testing.T, seed uint64) {
 	}
 }
 
-// trouble does one thing to the cluster. Never are all replicas in sync down at once for longer than it takes to notice.
+// trouble does one thing to the cluster.
 func (c *cluster) trouble(random *rand.Rand) {
 	id := three[random.IntN(3)]
 	other := three[random.IntN(3)]
-	switch random.IntN(8) {
+	switch random.IntN(9) {
 	case 0, 1:
 		if c.manager(id) != nil {
 			c.stop(id, true)
@@ -103,6 +118,25 @@ func (c *cluster) trouble(random *rand.Rand) {
 			c.hold(id)
 		}
 		c.moveLeaders(random)
+	case 8:
+		c.blackout()
+	}
+}
+
+// blackout cuts the power of all nodes at once. Whoever notices last is the last one in sync.
+func (c *cluster) blackout() {
+	var up []kafka.NodeID
+	for _, id := range three {
+		if c.manager(id) != nil {
+			c.nodes[id].disk.CutAt(0)
+			up = append(up, id)
+		}
+	}
+	for _, id := range up {
+		c.stop(id, true)
+	}
+	for _, id := range up {
+		c.nodes[id].start()
 	}
 }
 
