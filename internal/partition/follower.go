@@ -67,6 +67,9 @@ func (f *Follower) StableEnd() kafka.Offset { return f.stable }
 // HighWatermark returns the end of what is known to be committed and is on stable storage here.
 func (f *Follower) HighWatermark() kafka.Offset { return f.high }
 
+// CaughtUp tells whether it has all that the leader has said to be committed.
+func (f *Follower) CaughtUp() bool { return f.leaderHigh != kafka.NoOffset && f.end >= f.leaderHigh }
+
 // Start returns where the log is to begin, by what the leader told: not behind the high watermark.
 func (f *Follower) Start() kafka.Offset { return max(f.start, min(f.leaderStart, f.high)) }
 

@@ -43,6 +43,9 @@ func (m *Manager) Apply(old, now *meta.Image) {
 	if brokersChanged {
 		m.cordon(m.settings.cordoned())
 		m.moves.rate.Store(m.settings.moveRate())
+		asLeader, asFollower := m.settings.replicationRates()
+		m.asLeader.rate.Store(asLeader)
+		m.asFollower.rate.Store(asFollower)
 	}
 	next := change{m: m, image: now}
 	for t := range meta.TopicChanges(old, now) {

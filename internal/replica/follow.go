@@ -49,6 +49,11 @@ func (p *replica) nextFetch(nowMs int64) (ask peer.FetchPartition, ready bool, d
 	if ready, dueMs = p.follower.Ready(nowMs); !ready {
 		return ask, false, dueMs
 	}
+	if !p.follower.CaughtUp() && p.settings.Load().followerThrottled.has(p.tp.Partition) {
+		if wait := p.m.asFollower.wait(); wait > 0 {
+			return ask, false, nowMs + wait.Milliseconds() + 1
+		}
+	}
 	return peer.FetchPartition{
 		Index: p.tp.Partition, CurrentLeaderEpoch: p.follower.Epoch(), Offset: p.follower.StableEnd(), LastFetchedEpoch: p.log.LatestEpoch(),
 		LogStart: p.log.StartOffset(), MaxBytes: p.m.fetchers.settings.partitionBytes, Directory: p.dir.disk.ID(), HighWatermark: math.MaxInt64,
@@ -114,6 +119,9 @@ func (p *replica) take(asked *peer.FetchPartition, row *peer.FetchedPartition, n
 	switch step, to := p.follower.Answered(answer, p.log.EpochEnd, nowMs, p.m.fetchers.settings.backoffMaxMs); step {
 	case partition.TakeIn:
 		t := p.appendFetched(row.Records, now)
+		if p.settings.Load().followerThrottled.has(p.tp.Partition) {
+			p.m.asFollower.spend(len(row.Records))
+		}
 		p.moveStartAsFollower()
 		p.publish()
 		return t

@@ -61,6 +61,8 @@ type Manager struct {
 	brokerEpoch  atomic.Int64                      // under which this node is registered; -1 before
 	fetchers     fetchers
 	alterer      alterer
+	asLeader     throttle // of replication
+	asFollower   throttle
 
 	fetchOps sync.Pool // *fetchOp; the Manager's own, as they keep timers
 
@@ -133,6 +135,8 @@ func New(o Options) *Manager {
 	m.cleaner.m = m
 	m.settings.broker = o.Broker
 	m.recovery.init(m)
+	m.asLeader.init()
+	m.asFollower.init()
 	m.fetchers.start(m, o.Peers)
 	m.alterer.start(m, o.AlterPartition)
 	m.moves.start(m)

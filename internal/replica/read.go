@@ -64,7 +64,13 @@ func (m *Manager) Read(req *FetchRequest, done func([]FetchResult)) {
 		op.answer()
 		return
 	}
-	op.arm(time.Duration(req.MaxWaitMs) * time.Millisecond)
+	wait := time.Duration(req.MaxWaitMs) * time.Millisecond
+	for i := range op.results {
+		if throttled := op.results[i].wait; throttled > 0 { // then it gets something with its next fetch
+			wait = min(wait, throttled)
+		}
+	}
+	op.arm(wait)
 	if !op.park() {
 		op.resume()
 	}
@@ -271,10 +277,17 @@ func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, a
 	if f.Offset >= bound || maxBytes <= 0 && !atLeastOne {
 		return nil
 	}
+	var counts bool
+	if r.wait, counts = p.throttledAsLeader(req); r.wait > 0 {
+		return nil
+	}
 	if req.Committed && !req.isReplica() {
 		r.Chunk, r.Aborted, err = p.log.ReadCommitted(f.Offset, bound, max(maxBytes, 0), atLeastOne)
 	} else {
 		r.Chunk, err = p.log.Read(f.Offset, bound, max(maxBytes, 0), atLeastOne)
+	}
+	if counts {
+		p.m.asLeader.spend(r.Chunk.Len)
 	}
 	return err
 }

@@ -3,13 +3,17 @@ package replica
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/producer"
 	"github.com/raftsman/raftsman/internal/record"
+	"github.com/raftsman/raftsman/internal/sysrecord"
 )
 
 // inCluster runs a test with n nodes in a bubble of time.
@@ -431,6 +435,40 @@ func TestFollowersDiskFails(t *testing.T) {
 		c.waitInSync("t", 0, three...)
 		c.waitSame("t", 0)
 	})
+}
+
+// TestThrottledReplicasAreCopiedAtTheirRate (KIP-73): by the leader's rate, or the follower's, while they are not in sync.
+func TestThrottledReplicasAreCopiedAtTheirRate(t *testing.T) {
+	for _, side := range []string{"leader", "follower"} {
+		t.Run(side, func(t *testing.T) {
+			inCluster(t, 2, func(c *cluster) {
+				const rate = 100_000
+				c.topic("t", 1, []kafka.NodeID{1}, side+".replication.throttled.replicas=0:1,0:2")
+				value := strings.Repeat("v", 10_000)
+				for range 50 {
+					c.mustProduce("t", 0, value)
+				}
+				limit := sysrecord.NewConfigRecord()
+				text := strconv.Itoa(rate)
+				limit.ResourceType, limit.Name, limit.Value = int8(meta.BrokerResource), side+".replication.throttled.rate", &text
+				c.change(limit)
+				began := time.Now()
+				c.reassign("t", 0, []kafka.NodeID{1, 2}, nil)
+				time.Sleep(time.Second)
+				c.mustProduce("t", 0, "others are not held up")
+				c.waitInSync("t", 0, 1, 2)
+				if took := time.Since(began); took < 3500*time.Millisecond || took > 9*time.Second {
+					t.Errorf("500 KB were copied in %v, want about 5 s", took)
+				}
+				began = time.Now()
+				c.mustProduce("t", 0, value, value, value)
+				if took := time.Since(began); took > 100*time.Millisecond {
+					t.Errorf("a follower in sync is throttled: %v for a record", took)
+				}
+				c.waitSame("t", 0)
+			}, "replica.fetch.max.bytes=20000")
+		})
+	}
 }
 
 // TestControllerIsAway: a change of the in-sync set waits, and counts both ways until it is answered.

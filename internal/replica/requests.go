@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"time"
+
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/producer"
@@ -76,7 +78,8 @@ type FetchResult struct {
 	Aborted       []commitlog.AbortedTxn // those with records in the chunk, for who reads committed records
 	Traffic       *Traffic               // of the topic, where who sends the chunk to a consumer counts it; nil with an error
 
-	seen kafka.Offset // up to where there was anything to read
+	seen kafka.Offset  // up to where there was anything to read
+	wait time.Duration // the reader is throttled that long, and is given nothing
 }
 
 // failedFetch is the result of a partition that was not read.

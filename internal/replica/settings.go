@@ -2,6 +2,7 @@ package replica
 
 import (
 	"maps"
+	"strconv"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -17,6 +18,8 @@ type settings struct {
 	topic config.Topic
 	rules record.Rules // NowMs and TransactionalRequest are each request's own
 	log   commitlog.Config
+
+	leaderThrottled, followerThrottled throttledReplicas
 }
 
 // settingsCache makes settings. Most topics set nothing of their own and share one.
@@ -51,7 +54,17 @@ func (c *settingsCache) of(overrides map[string]string) *settings {
 	if len(overrides) == 0 {
 		return c.shared
 	}
-	return c.resolve(c.dynamic, overrides)
+	s := c.resolve(c.dynamic, overrides)
+	node := strconv.Itoa(int(c.broker.NodeID()))
+	s.leaderThrottled = parseThrottled(overrides["leader.replication.throttled.replicas"], node)
+	s.followerThrottled = parseThrottled(overrides["follower.replication.throttled.replicas"], node)
+	return s
+}
+
+// replicationRates are how many bytes a second throttled followers may be given, and may take.
+func (c *settingsCache) replicationRates() (asLeader, asFollower int64) {
+	b := c.broker.With(config.Dynamic{Node: c.dynamic})
+	return b.Int64("leader.replication.throttled.rate"), b.Int64("follower.replication.throttled.rate")
 }
 
 func (c *settingsCache) resolve(dynamic, overrides map[string]string) *settings {
