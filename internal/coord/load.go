@@ -37,7 +37,7 @@ func (s *executor[C, R]) load() {
 	}
 	l := loader{c: s.c, read: s.host.reader(), what: s.what, tp: s.tp, ended: s.ended, begun: s.c.opts.Now()}
 	l.reported = l.begun
-	err := s.c.opts.Partitions.Load(s.tp, l.batch)
+	err := s.c.opts.Partitions.Load(s.tp, s.ended, s.c.stop.Done(), l.batch)
 	if err == nil {
 		l.report(s.what + " loaded")
 		s.metrics.Loads.Inc()

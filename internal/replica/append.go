@@ -203,8 +203,8 @@ func (p *replica) commit(batch record.Batch, by writer, done func(kafka.Offset, 
 
 // Load hands every batch of a partition that this node leads to each, from the start of the log to its end: all of it durable, as nothing
 // that a power cut could take away may be told of, and committed, as nothing may that another leader would not have. It waits until the
-// high watermark is where the leader's epoch began.
-func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) error {
+// high watermark is where the leader's epoch began, unless one of the channels is closed before: then the error is kafka.NotLeaderOrFollower.
+func (m *Manager) Load(tp kafka.TopicPartition, ended, stop <-chan struct{}, each func(record.Batch) error) error {
 	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) e
 		}
 		p.stable(end, total, nil)
 	}
-	if err := p.epochCommitted(); err != nil {
+	if err := p.epochCommitted(ended, stop); err != nil {
 		return err
 	}
 	for batch, err := range p.log.Batches(p.log.StartOffset()) {
@@ -235,7 +235,7 @@ func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) e
 }
 
 // epochCommitted waits until the high watermark is where the epoch began in which this node leads.
-func (p *replica) epochCommitted() error {
+func (p *replica) epochCommitted(ended, stop <-chan struct{}) error {
 	poked := make(chan struct{}, 1)
 	defer p.watch(poked)()
 	epoch := p.epoch.Load()
@@ -248,7 +248,13 @@ func (p *replica) epochCommitted() error {
 		case p.high.Load() >= p.epochStart.Load():
 			return nil
 		}
-		<-poked
+		select {
+		case <-poked:
+		case <-ended:
+			return kafka.NotLeaderOrFollower
+		case <-stop:
+			return kafka.NotLeaderOrFollower
+		}
 	}
 }
 
