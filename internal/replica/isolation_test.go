@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -140,6 +141,7 @@ func TestRule65AbortedListOfTheReturnedBytes(t *testing.T) {
 						want = append(want, s)
 					}
 				}
+				slices.SortFunc(want, func(a, b span) int { return cmp.Compare(a.first, b.first) })
 				for _, a := range got.Aborted {
 					is = append(is, span{a.ProducerID, a.FirstOffset, a.LastOffset})
 				}
