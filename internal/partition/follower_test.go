@@ -261,7 +261,7 @@ func TestFollowerChecksBatches(t *testing.T) {
 		var b record.Builder
 		b.Add(nil, []byte("v"), nil, 0)
 		b.Add(nil, []byte("w"), nil, 0)
-		made := record.Batch(slices.Clone(b.Build()))
+		made := slices.Clone(b.Build())
 		made.SetBaseOffset(base)
 		made.SetLeaderEpoch(epoch)
 		return made
