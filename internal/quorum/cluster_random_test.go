@@ -155,6 +155,9 @@ func (s *storm) command(ctx context.Context, node *Node, name string) {
 		return
 	}
 	s.acknowledge(s.there, name)
+	if _, published := node.newest().Topic(name); !published {
+		s.fault("topic %s was acknowledged and is not published there", name)
+	}
 	if s.chance(3) > 0 {
 		return
 	}
@@ -165,6 +168,18 @@ func (s *storm) command(ctx context.Context, node *Node, name string) {
 	if err == nil && deleted[0].Err == nil {
 		s.acknowledge(s.gone, name)
 	}
+}
+
+// newest is the published image, or on a node whose broker is not registered yet what it would have published.
+func (n *Node) newest() *meta.Image {
+	n.publishMu.Lock()
+	defer n.publishMu.Unlock()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gate != nil {
+		return n.taken
+	}
+	return n.image.Load()
 }
 
 func (s *storm) acknowledge(set map[string]bool, name string) {
