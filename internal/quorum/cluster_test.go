@@ -508,15 +508,19 @@ func TestALeaderThatIsCutOffIsReplaced(t *testing.T) {
 		c.settle()
 		old := c.active()
 		c.split(old.id)
-		var lost error
+		var lost [30]error
 		var asking sync.WaitGroup
-		asking.Go(func() {
-			_, lost = old.running().CreateTopics(context.Background(), oneTopic("lost"))
-		})
+		for i := range lost {
+			asking.Go(func() {
+				_, lost[i] = old.running().CreateTopics(context.Background(), oneTopic(fmt.Sprint("lost-", i)))
+			})
+		}
 		now := c.active(old.id)
 		asking.Wait()
-		if !errors.Is(lost, kafka.NotController) {
-			c.fatal("a command of a leader that was replaced: %v, want %v", lost, kafka.NotController)
+		for _, err := range lost {
+			if !errors.Is(err, kafka.NotController) {
+				c.fatal("a command of a leader that was replaced: %v, want %v", err, kafka.NotController)
+			}
 		}
 		if _, err := old.running().CreateTopics(context.Background(), oneTopic("refused")); !errors.Is(err, kafka.NotController) {
 			c.fatal("a command to a node that does not lead: %v, want %v", err, kafka.NotController)
@@ -524,8 +528,21 @@ func TestALeaderThatIsCutOffIsReplaced(t *testing.T) {
 		results, err := now.running().CreateTopics(context.Background(), oneTopic("after"))
 		c.must(errors.Join(err, results[0].Err))
 		c.heal()
-		if text := c.settle(); !strings.Contains(text, "topic after") || strings.Contains(text, "topic lost") || strings.Contains(text, "topic refused") {
+		if text := c.settle(); !strings.Contains(text, "topic after") || strings.Contains(text, "topic lost-") || strings.Contains(text, "topic refused") {
 			c.fatal("got\n%s", text)
+		}
+		for c.active() != old { // in the same life it leads again
+			c.active().kill(false)
+			c.active()
+			c.startAll()
+		}
+		for i := range 5 {
+			name := fmt.Sprint("again-", i)
+			results, err := old.running().CreateTopics(context.Background(), oneTopic(name))
+			c.must(errors.Join(err, results[0].Err))
+			if _, published := old.running().Image().Topic(name); !published {
+				c.fatal("topic %s is answered and not published", name)
+			}
 		}
 	})
 }
