@@ -741,12 +741,12 @@ func (w *world) allAt(voters []Voter) bool {
 	})
 }
 
-// settledVoters tells whether all nodes run, agree on committed voters, and each of those is still there.
+// settledVoters tells whether all nodes run, agree on committed voters, also after a crash, and each of those is still there.
 func (w *world) settledVoters() bool {
 	var last []Voter
 	at := kafka.Offset(-2)
 	for _, n := range w.nodes {
-		if n.member == nil || n.member.Membership().Version == 0 || !w.allAt(n.member.voters()) {
+		if n.member == nil || n.member.Membership().Version == 0 || n.log.old != nil || !w.allAt(n.member.voters()) {
 			return false
 		}
 		m := n.member
