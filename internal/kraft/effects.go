@@ -9,8 +9,9 @@ type Effects struct {
 	Warn string
 	// Persist is to be durable in the quorum-state file before anything else is done. Nil when the state is as it was.
 	Persist *State
-	// Truncate cuts the log: it ends there afterwards. What was read of it and not committed (images, voters) goes with it; the
-	// member has dropped its own voters.
+	// Truncate cuts the log, durably: it ends there afterwards. What was read of it and not committed (images, voters) goes with it;
+	// the member has dropped its own voters. Should a crash bring it back nothing that is committed is lost, but voters of a change that
+	// came to nothing may count again at this replica, and hold an election up.
 	Truncate *kafka.Offset
 	// Chunk is a part of a snapshot that is being downloaded.
 	Chunk *Chunk
