@@ -493,7 +493,7 @@ func (s *scenario) follow(records string) {
 	for part := range strings.SplitSeq(records, ",") {
 		epoch, what, _ := strings.Cut(part, ":")
 		var controls []Control
-		count := 1
+		var count int
 		if voters, is := strings.CutPrefix(what, "voters-"); is {
 			change := VotersChange{}
 			for v := range strings.SplitSeq(voters, "-") {
