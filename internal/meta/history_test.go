@@ -370,19 +370,19 @@ func (w *world) act() {
 		some(w.wish)
 	case n < 74:
 		w.deliver()
-	case n < 83:
+	case n < 82:
 		some(w.heartbeat)
-	case n < 84:
+	case n < 83:
 		w.pass(int64(w.rand.IntN(4000)))
-	case n < 88:
+	case n < 86:
 		w.fault(h)
-	case n < 95:
+	case n < 92:
 		if !h.up {
 			w.start(h)
 		}
-	case n < 96:
+	case n < 93:
 		h.cut = !h.cut
-	case n < 97:
+	case n < 94:
 		w.failover()
 	default:
 		w.admin()
@@ -593,29 +593,29 @@ func (w *world) deliver() {
 // admin is what operators and the controller's own timers do.
 func (w *world) admin() {
 	im := w.tip()
-	switch n := w.rand.IntN(12); {
-	case n < 4:
+	switch n := w.rand.IntN(14); {
+	case n < 6:
 		if t, i := w.anyPartition(); t != nil {
-			r := Reassignment{Topic: t.Name, Partition: i, Cancel: w.chance(3)}
+			r := Reassignment{Topic: t.Name, Partition: i, Cancel: w.chance(2)}
 			for _, at := range w.rand.Perm(len(w.hosts))[:1+w.rand.IntN(3)] {
 				r.Replicas = append(r.Replicas, w.hosts[at].id)
 			}
 			entries, _ := DecideReassign(im, Reassign{Partitions: []Reassignment{r}}, w.env)
 			w.append(entries, nil)
 		}
-	case n < 6:
+	case n < 8:
 		entries, _ := DecideBalance(im, w.env)
 		w.append(entries, nil)
-	case n < 8:
+	case n < 10:
 		entries, _ := DecideElections(im, w.env)
 		w.append(entries, nil)
-	case n < 9:
+	case n < 11:
 		entries, _, _ := DecideElectLeaders(im, ElectLeaders{Type: PreferredElection}, w.env)
 		w.append(entries, nil)
-	case n < 10:
+	case n < 12:
 		entries, _ := DecideCreatePartitions(im, CreatePartitions{Topics: []TopicGrowth{{Name: "t0", Count: int32(1 + w.rand.IntN(4))}}}, w.env)
 		w.append(entries, nil)
-	case n < 11:
+	case n < 13:
 		w.append(DecideRaiseFactors(im, []WantedFactor{{Topic: "t0", Factor: 3}}, w.env), nil)
 	case w.rough:
 		if h := w.hosts[w.rand.IntN(len(w.hosts))]; !h.up {
