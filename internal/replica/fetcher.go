@@ -345,7 +345,7 @@ func (f *fetcher) failed(why error) time.Duration {
 	f.bulk = false
 	wait := partition.Backoff(f.failures, f.fs.settings.backoffMaxMs)
 	f.failures++
-	if !f.silent && f.failures > 3 { // an election takes as long
+	if !f.silent && f.failures > 7 { // for more than a second: an election takes less
 		f.silent = true
 		f.m.log.Warn("a broker that leads partitions does not answer: they are fetched as soon as it does, or another one leads",
 			"broker", int32(f.node), "error", why)
