@@ -54,7 +54,7 @@ var packages = map[string]struct {
 	"internal/server":          {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/wire"}},
 	"internal/quorum":          {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/record", "internal/sysrecord", "internal/config", "internal/kraft", "internal/meta", "internal/vfs", "internal/commitlog"}},
 	"internal/replica":         {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/record", "internal/record/compress", "internal/config", "internal/condition", "internal/producer", "internal/partition", "internal/meta", "internal/peer", "internal/vfs", "internal/commitlog"}},
-	"internal/coord":           {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/record", "internal/record/compress", "internal/sysrecord", "internal/group", "internal/txn", "internal/producer", "internal/replica", "internal/meta", "internal/config"}},
+	"internal/coord":           {'r', []string{"internal/kafka", "internal/invariant", "internal/metric", "internal/record", "internal/record/compress", "internal/sysrecord", "internal/group", "internal/txn", "internal/producer", "internal/replica", "internal/meta", "internal/peer", "internal/config"}},
 	"internal/telemetry":       {'r', []string{"internal/kafka", "internal/metric", "internal/vfs", "internal/wire", "internal/server", "internal/group", "internal/txn", "internal/quota", "internal/meta", "internal/replica", "internal/coord", "internal/clientmetrics", "internal/otlp"}},
 	"internal/otlp":            {'r', []string{"internal/metric"}},
 	"internal/api":             {'r', []string{"internal/*"}},
