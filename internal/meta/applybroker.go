@@ -27,6 +27,12 @@ func securityNumber(name string) int16 {
 	return int16(n)
 }
 
+// SecurityNumber returns the number of the endpoint's security protocol.
+func (e Endpoint) SecurityNumber() int16 { return securityNumber(e.Security) }
+
+// SecurityName returns the name of a security protocol, or its number where Kafka has none of that number.
+func SecurityName(number int16) string { return securityName(number) }
+
 func (u *Update) registerBroker(r *sysrecord.RegisterBrokerRecord) {
 	b := &Broker{
 		ID: r.BrokerID, Epoch: r.BrokerEpoch, Incarnation: r.IncarnationID, Fenced: r.Fenced, InControlledShutdown: r.InControlledShutdown,
