@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
 	"strconv"
@@ -28,7 +29,7 @@ func (a *API) alterConfigs(c call) {
 		}
 		cmd.Resources = append(cmd.Resources, change)
 	}
-	outcome := a.alter(cmd)
+	outcome := a.alter(c, cmd)
 	resp := kmsg.NewPtrAlterConfigsResponse()
 	for i := range req.Resources {
 		row := kmsg.NewAlterConfigsResponseResource()
@@ -41,39 +42,129 @@ func (a *API) alterConfigs(c call) {
 }
 
 // alter carries out changes and returns the error of each resource. What only this broker can judge is judged here, the rest
-// by the metadata quorum.
-func (a *API) alter(cmd meta.AlterConfigs) map[meta.Resource]error {
+// by the active controller. What another broker forwards it has judged itself.
+func (a *API) alter(c call, cmd meta.AlterConfigs) map[meta.Resource]error {
 	outcome := map[meta.Resource]error{}
 	times := map[meta.Resource]int{}
-	for _, c := range cmd.Resources {
-		times[c.Resource]++
+	for _, change := range cmd.Resources {
+		times[change.Resource]++
 	}
+	own := c.served == &a.served
 	forQuorum := meta.AlterConfigs{Incremental: cmd.Incremental, ValidateOnly: cmd.ValidateOnly}
-	for _, c := range cmd.Resources {
-		r := c.Resource
+	for _, change := range cmd.Resources {
+		r := change.Resource
 		logger := cmd.Incremental && config.Kind(r.Type) == config.KindLogger
 		switch {
 		case times[r] > 1:
 			outcome[r] = kafka.Refuse(kafka.InvalidRequest, "each resource may come only once in a request")
 		case logger:
-			outcome[r] = a.alterLogger(r.Name, c.Ops, cmd.ValidateOnly)
-		case r.Type == meta.BrokerResource && r.Name != "" && a.checkNode(r.Name) != nil:
+			outcome[r] = a.alterLogger(r.Name, change.Ops, cmd.ValidateOnly)
+		case own && r.Type == meta.BrokerResource && r.Name != "" && a.checkNode(r.Name) != nil:
 			outcome[r] = a.checkNode(r.Name)
 		default:
-			forQuorum.Resources = append(forQuorum.Resources, c)
+			forQuorum.Resources = append(forQuorum.Resources, change)
 		}
 	}
 	if len(forQuorum.Resources) == 0 {
 		return outcome
 	}
-	results, err := a.Quorum.AlterConfigs(context.Background(), forQuorum)
-	for i, c := range forQuorum.Resources {
-		outcome[c.Resource] = err
+	results, err := a.alterAtController(c, forQuorum)
+	for i, change := range forQuorum.Resources {
+		outcome[change.Resource] = err
 		if err == nil {
-			outcome[c.Resource] = results[i].Err
+			outcome[change.Resource] = results[i].Err
 		}
 	}
 	return outcome
+}
+
+// alterAtController has the active controller decide on changes. There is one result for each, in their order.
+func (a *API) alterAtController(c call, cmd meta.AlterConfigs) (results []meta.ConfigResult, err error) {
+	if a.Forward == nil || c.served != &a.served {
+		return a.Quorum.AlterConfigs(context.Background(), cmd)
+	}
+	answer, failed := a.askController(context.Background(), c.Peer, c.ClientID, alterRequest(c, cmd), func() bool {
+		results, err = a.Quorum.AlterConfigs(context.Background(), cmd)
+		return !errors.Is(err, kafka.NotController)
+	})
+	switch {
+	case errors.Is(failed, errNoController):
+		return nil, kafka.NotController
+	case failed != nil:
+		return nil, failed
+	case answer == nil:
+		return results, err
+	}
+	results = alterResults(cmd, answer)
+	if len(results) != len(cmd.Resources) {
+		return nil, kafka.UnknownServerError
+	}
+	return results, nil
+}
+
+// alterRequest writes changes as a request of the client's kind and version.
+func alterRequest(c call, cmd meta.AlterConfigs) kmsg.Request {
+	if cmd.Incremental {
+		m := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		m.Version, m.ValidateOnly = c.Version, cmd.ValidateOnly
+		for _, change := range cmd.Resources {
+			r := kmsg.NewIncrementalAlterConfigsRequestResource()
+			r.ResourceType, r.ResourceName = kmsg.ConfigResourceType(change.Resource.Type), change.Resource.Name
+			for _, op := range change.Ops {
+				row := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+				row.Name, row.Op, row.Value = op.Name, kmsg.IncrementalAlterConfigOp(op.Op), op.Value
+				r.Configs = append(r.Configs, row)
+			}
+			m.Resources = append(m.Resources, r)
+		}
+		return m
+	}
+	m := kmsg.NewPtrAlterConfigsRequest()
+	m.Version, m.ValidateOnly = c.Version, cmd.ValidateOnly
+	for _, change := range cmd.Resources {
+		r := kmsg.NewAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = kmsg.ConfigResourceType(change.Resource.Type), change.Resource.Name
+		for _, op := range change.Ops {
+			row := kmsg.NewAlterConfigsRequestResourceConfig()
+			row.Name, row.Value = op.Name, op.Value
+			r.Configs = append(r.Configs, row)
+		}
+		m.Resources = append(m.Resources, r)
+	}
+	return m
+}
+
+// alterResults reads the answer to an alterRequest, in the order of the changes.
+func alterResults(cmd meta.AlterConfigs, answer kmsg.Response) (results []meta.ConfigResult) {
+	said := map[meta.Resource]error{}
+	switch r := answer.(type) {
+	case *kmsg.IncrementalAlterConfigsResponse:
+		for _, row := range r.Resources {
+			said[meta.Resource{Type: meta.ResourceType(row.ResourceType), Name: row.ResourceName}] = toldError(row.ErrorCode, row.ErrorMessage)
+		}
+	case *kmsg.AlterConfigsResponse:
+		for _, row := range r.Resources {
+			said[meta.Resource{Type: meta.ResourceType(row.ResourceType), Name: row.ResourceName}] = toldError(row.ErrorCode, row.ErrorMessage)
+		}
+	}
+	for _, change := range cmd.Resources {
+		if err, told := said[change.Resource]; told {
+			results = append(results, meta.ConfigResult{Resource: change.Resource, Err: err})
+		}
+	}
+	return results
+}
+
+// toldError is the way back from [answerOf].
+func toldError(code int16, message *string) error {
+	switch e := kafka.Error(code); {
+	case e == kafka.None:
+		return nil
+	case message != nil:
+		return kafka.Refuse(e, "%s", *message)
+	default:
+		return e
+	}
 }
 
 // alterLogger sets the level of this process's log. It lasts until the process ends.

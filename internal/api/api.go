@@ -20,21 +20,27 @@ import (
 
 // API hands requests to their handlers. Its fields are set before the first request and do not change.
 type API struct {
-	NodeID        kafka.NodeID
-	Config        *config.Broker  // static: what the metadata sets comes on top
-	ClusterID     func() string   // read at each use: the id of a directory that is formatted at start comes late
-	Features      func() Features // nil: none
-	Quorum        *quorum.Node
-	Replicas      *replica.Manager
-	Fetches       *FetchSessions
-	Coord         *coord.Coordinator
-	Transact      Transact // Coord's
-	Quotas        *Quotas  // nil: nobody has any
-	ClientMetrics *ClientMetrics
-	Log           *slog.Logger
-	LogLevel      *slog.LevelVar // what the process logs; changed by IncrementalAlterConfigs
+	NodeID    kafka.NodeID
+	Config    *config.Broker  // static: what the metadata sets comes on top
+	ClusterID func() string   // read at each use: the id of a directory that is formatted at start comes late
+	Features  func() Features // nil: none
+	Quorum    *quorum.Node
+	Replicas  *replica.Manager
+	Fetches   *FetchSessions
+	Coord     *coord.Coordinator
+	Transact  Transact // Coord's
+	// AskCoordinator is Transact for whom the coordinator of the transactional id is, on whichever broker; nil: it is here.
+	AskCoordinator Transact
+	Quotas         *Quotas // nil: nobody has any
+	ClientMetrics  *ClientMetrics
+	Log            *slog.Logger
+	LogLevel       *slog.LevelVar  // what the process logs; changed by IncrementalAlterConfigs
+	Controller     Controller      // this node's part in the quorum, of which it answers the others
+	Forward        Forward         // nil: this node is the controller, and never another
+	Heartbeats     *Heartbeats     // of the brokers that this node controls; nil: nobody wants to know
+	Stopping       <-chan struct{} // closed when the node stops: what waits for other nodes gives up
 
-	served served
+	served, servedToControllers served
 }
 
 // Transact lets the coordinator of a transactional id decide a command. reply is called exactly once, from any goroutine, perhaps before
@@ -43,15 +49,12 @@ type Transact func(transactionalID string, cmd txn.Command, reply func(txn.Reply
 
 // New returns the API of one node; the caller fills the fields and then hands it to the server.
 func New(log *slog.Logger) *API {
-	return &API{Log: log, LogLevel: new(slog.LevelVar), served: index(table)}
+	return &API{Log: log, LogLevel: new(slog.LevelVar), served: index(table), servedToControllers: index(controllerTable)}
 }
 
 // Serves tells whether a request of that version gets an answer. ApiVersions does at any version: a client that asks at one we
 // do not know is told which ones we do.
-func (a *API) Serves(key, version int16) bool {
-	e := a.served.entry(key)
-	return e != nil && (key == int16(kmsg.ApiVersions) || version >= e.min && version <= e.max)
-}
+func (a *API) Serves(key, version int16) bool { return a.served.serves(key, version) }
 
 // Carries tells whether a request carries records.
 func (a *API) Carries(key int16) bool { return key == int16(kmsg.Produce) }
@@ -71,7 +74,16 @@ func (a *API) Handle(req *wire.Request, reply func(*wire.Response)) {
 		a.Quotas.handle(a, e, req, reply)
 		return
 	}
-	e.handle(a, call{Request: req, reply: reply})
+	a.start(e, call{Request: req, reply: reply, served: &a.served})
+}
+
+// start begins to answer a request of a client.
+func (a *API) start(e *entry, c call) {
+	if e.forwarded {
+		a.handleOrForward(e, c)
+		return
+	}
+	e.handle(a, c)
 }
 
 // call is one request on its way through a handler, and the way to answer it.
@@ -79,6 +91,7 @@ type call struct {
 	*wire.Request
 	reply  func(*wire.Response)
 	timing *timing // nil while nobody has a quota of request time
+	served *served // what the listener serves on which the request came
 }
 
 // decode reads the body into req, at the version of the call. When it returns false the connection is being closed, as Kafka

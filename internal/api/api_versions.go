@@ -28,7 +28,7 @@ type FinalizedFeature struct {
 // apiVersions answers what is served. A version that we do not know gets UNSUPPORTED_VERSION in the layout of version 0, with
 // the one row that lets the client choose (KIP-511).
 func (a *API) apiVersions(c call) {
-	if row := a.served.entry(c.Key); c.Version < row.min || c.Version > row.max {
+	if row := c.served.entry(c.Key); c.Version < row.min || c.Version > row.max {
 		resp := kmsg.NewPtrApiVersionsResponse()
 		resp.ErrorCode = int16(kafka.UnsupportedVersion)
 		resp.ApiKeys = []kmsg.ApiVersionsResponseApiKey{{ApiKey: c.Key, MinVersion: row.min, MaxVersion: row.max}}
@@ -48,7 +48,7 @@ func (a *API) apiVersions(c call) {
 	if c.Version >= 3 {
 		c.Peer.SoftwareName, c.Peer.SoftwareVersion = req.ClientSoftwareName, req.ClientSoftwareVersion
 	}
-	resp.ApiKeys = a.served.advertised()
+	resp.ApiKeys = c.served.advertised()
 	if a.Features != nil && c.Version >= 3 {
 		addFeatures(resp, a.Features(), c.Version)
 	}

@@ -2,11 +2,13 @@ package api
 
 import (
 	"context"
+	"errors"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/wire"
 )
 
 // createTopics creates topics (key 19) and from version 5 on answers with what each of them got.
@@ -44,6 +46,51 @@ func (a *API) createTopics(c call) {
 		resp.Topics[i] = a.createdRow(&results[i])
 	}
 	c.answerAfter(mutation.waitMs(), resp)
+}
+
+// CreateTopics creates topics of this node's own accord, wherever the active controller is.
+func (a *API) CreateTopics(ctx context.Context, cmd meta.CreateTopics) ([]meta.TopicResult, error) {
+	return a.createAtController(ctx, &wire.Peer{Principal: "User:ANONYMOUS"}, nil, cmd)
+}
+
+// createAtController has the active controller create topics for a client, as far as its quota goes.
+func (a *API) createAtController(ctx context.Context, client *wire.Peer, clientID *string, cmd meta.CreateTopics) (results []meta.TopicResult, err error) {
+	if a.Forward == nil {
+		return a.Quorum.CreateTopics(ctx, cmd)
+	}
+	answer, failed := a.askController(ctx, client, clientID, createRequest(cmd), func() bool {
+		results, err = a.Quorum.CreateTopics(ctx, cmd)
+		return !errors.Is(err, kafka.NotController)
+	})
+	switch {
+	case errors.Is(failed, errNoController):
+		return nil, kafka.NotController
+	case failed != nil:
+		return nil, failed
+	case answer == nil:
+		return results, err
+	}
+	for _, row := range answer.(*kmsg.CreateTopicsResponse).Topics {
+		results = append(results, meta.TopicResult{Name: row.Topic, ID: row.TopicID, Err: toldError(row.ErrorCode, row.ErrorMessage)})
+	}
+	return results, nil
+}
+
+func createRequest(cmd meta.CreateTopics) *kmsg.CreateTopicsRequest {
+	m := kmsg.NewPtrCreateTopicsRequest()
+	m.Version, m.ValidateOnly, m.TimeoutMillis = 7, cmd.ValidateOnly, int32(forwardMax.Milliseconds())
+	for i := range cmd.Topics {
+		t := &cmd.Topics[i]
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = t.Name, t.Partitions, t.ReplicationFactor
+		for _, entry := range t.Configs {
+			config := kmsg.NewCreateTopicsRequestTopicConfig()
+			config.Name, config.Value = entry.Name, entry.Value
+			topic.Configs = append(topic.Configs, config)
+		}
+		m.Topics = append(m.Topics, topic)
+	}
+	return m
 }
 
 // newTopic returns the topic that a client asks for. The error is about two assignments for one partition.

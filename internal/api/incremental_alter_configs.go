@@ -23,7 +23,7 @@ func (a *API) incrementalAlterConfigs(c call) {
 		}
 		cmd.Resources = append(cmd.Resources, change)
 	}
-	outcome := a.alter(cmd)
+	outcome := a.alter(c, cmd)
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	for i := range req.Resources {
 		row := kmsg.NewIncrementalAlterConfigsResponseResource()

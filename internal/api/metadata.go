@@ -176,7 +176,7 @@ func (a *API) autoCreate(c call, names []string) {
 		}
 		cmd.Topics = append(cmd.Topics, topic)
 	}
-	results, err := a.Quorum.CreateTopics(context.Background(), cmd)
+	results, err := a.createAtController(context.Background(), c.Peer, c.ClientID, cmd)
 	if err != nil {
 		a.Log.Warn("create topics on first use", "topics", names, "error", err)
 		return

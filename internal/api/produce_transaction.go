@@ -180,7 +180,11 @@ func (p *produceCall) askCoordinator(q *question) []kafka.Error {
 		return nil
 	}
 	answered := make(chan *txn.AddPartitionsReply, 1)
-	p.a.Transact(*p.req.TransactionalID, q.cmd, func(r txn.Reply) { answered <- r.(*txn.AddPartitionsReply) })
+	ask := p.a.Transact
+	if p.a.AskCoordinator != nil {
+		ask = p.a.AskCoordinator
+	}
+	ask(*p.req.TransactionalID, q.cmd, func(r txn.Reply) { answered <- r.(*txn.AddPartitionsReply) })
 	late := time.NewTimer(p.a.Config.Duration("request.timeout.ms"))
 	defer late.Stop()
 	reply := &txn.AddPartitionsReply{Code: kafka.NetworkException}

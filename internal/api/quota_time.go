@@ -24,9 +24,9 @@ func percentOf(nanoseconds int64) float64 { return float64(nanoseconds) * 100 / 
 // handle measures a request.
 func (q *Quotas) handle(a *API, e *entry, req *wire.Request, reply func(*wire.Response)) {
 	t := &timing{quotas: q, began: time.Now()}
-	c := call{Request: req, reply: reply, timing: t}
+	c := call{Request: req, reply: reply, timing: t, served: &a.served}
 	t.who = c.who()
-	e.handle(a, c)
+	a.start(e, c)
 	whole := time.Since(t.began).Nanoseconds()
 	t.whole.Store(whole)
 	if recorded := t.recorded.Load(); recorded != 0 && recorded < whole {

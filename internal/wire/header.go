@@ -43,6 +43,13 @@ func ParseHeader(frame []byte, h *Header) error {
 	return nil
 }
 
+// AppendRequestHeader appends the header of a request, as [ParseHeader] reads it. clientID is nil for null.
+func AppendRequestHeader(dst []byte, key, version int16, correlationID int32, clientID *string) []byte {
+	dst = appendInt32(appendInt16(appendInt16(dst, key), version), correlationID)
+	dst = appendNullableString(dst, clientID, false)
+	return appendNoTags(dst, Flexible(key, version))
+}
+
 // AppendResponseHeader appends the correlation id and, for flexible versions, no tags. ApiVersions answers never have tags in
 // their header: a client reads them before it knows the broker.
 func AppendResponseHeader(dst []byte, key, version int16, correlationID int32) []byte {
