@@ -27,6 +27,11 @@ var singleNodeDefaults = []ownDefault{
 	{"transaction.state.log.replication.factor", "1", "there is one broker"},
 }
 
+// clusterDefaults hold for a node of a quorum that may have other members.
+var clusterDefaults = []ownDefault{
+	{"controller.quorum.auto.join.enable", "true", "nobody has to add a controller that was started"},
+}
+
 // resolveDefaults fills in what is not set.
 func (b *Broker) resolveDefaults() {
 	b.copyWhereUnset("node.id", "broker.id")
@@ -43,11 +48,16 @@ func (b *Broker) resolveDefaults() {
 	}
 }
 
-func (b *Broker) resolveSingleNodeDefaults() {
-	if !b.single {
-		return
+// quorumDefaults are those that hold for this node's quorum.
+func (b *Broker) quorumDefaults() []ownDefault {
+	if b.single {
+		return singleNodeDefaults
 	}
-	for _, d := range singleNodeDefaults {
+	return clusterDefaults
+}
+
+func (b *Broker) resolveQuorumDefaults() {
+	for _, d := range b.quorumDefaults() {
 		if _, set := b.static[d.name]; !set {
 			delete(b.resolved, d.name)
 			b.setDefault(d)
@@ -85,15 +95,19 @@ func (b *Broker) ownDefaultOf(name string) (string, bool) {
 			return d.text, true
 		}
 	}
-	i := slices.IndexFunc(singleNodeDefaults, func(d ownDefault) bool { return d.name == name })
-	if i < 0 || !b.single {
+	defaults := b.quorumDefaults()
+	i := slices.IndexFunc(defaults, func(d ownDefault) bool { return d.name == name })
+	if i < 0 {
 		return "", false
 	}
-	return singleNodeDefaults[i].text, true
+	return defaults[i].text, true
 }
 
-// alone tells whether the quorum has no other member: no voters or servers are named, or all that are named are this node.
+// alone tells whether the quorum is this node and has no other member: no voters or servers are named, or all that are named are this node.
 func (b *Broker) alone() bool {
+	if !b.IsController() {
+		return false
+	}
 	for _, v := range b.Voters() {
 		if v.ID != b.NodeID() {
 			return false

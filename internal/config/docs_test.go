@@ -65,10 +65,15 @@ func configurationPage() string {
 	for _, d := range ownDefaults {
 		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", d.name, d.text, d.why)
 	}
-	b.WriteString("\nWhere no other member of the quorum is configured:\n\n| key | default | Kafka's | why |\n|---|---|---|---|\n")
-	for _, d := range singleNodeDefaults {
-		k, _ := Lookup(ScopeBroker, d.name)
-		fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s |\n", d.name, d.text, k.Default, d.why)
+	for _, c := range []struct {
+		where    string
+		defaults []ownDefault
+	}{{"no other member", singleNodeDefaults}, {"another member", clusterDefaults}} {
+		b.WriteString("\nWhere " + c.where + " of the quorum is configured:\n\n| key | default | Kafka's | why |\n|---|---|---|---|\n")
+		for _, d := range c.defaults {
+			k, _ := Lookup(ScopeBroker, d.name)
+			fmt.Fprintf(&b, "| `%s` | `%s` | `%s` | %s |\n", d.name, d.text, k.Default, d.why)
+		}
 	}
 	b.WriteString("\n## Raftsman's own\n\n")
 	writeKeys(&b, ScopeBroker, func(k *Key) bool { return k.Effect == Acts && strings.HasPrefix(k.Name, "raftsman.") })

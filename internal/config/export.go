@@ -98,11 +98,9 @@ func (b *Broker) exportRest(lines []Property) []Property {
 		written[line.Name] = true
 	}
 	var rest []Property
-	if b.single {
-		for _, d := range singleNodeDefaults {
-			if !b.isStatic(d.name) {
-				rest = append(rest, Property{Name: d.name, Value: d.text})
-			}
+	for _, d := range b.quorumDefaults() {
+		if !b.isStatic(d.name) {
+			rest = append(rest, Property{Name: d.name, Value: d.text})
 		}
 	}
 	for _, name := range sortedNames(b.static) {

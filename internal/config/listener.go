@@ -64,7 +64,7 @@ func (b *Broker) resolveListeners() ([]Listener, []error) {
 				"have one IPv4 and one IPv6 address"))
 		}
 		l.Security = protocol
-		l.Controller = slices.Contains(b.controllerListeners(), l.Name)
+		l.Controller = slices.Contains(b.ControllerListeners(), l.Name)
 		listeners = append(listeners, l)
 	}
 	if address := b.String("raftsman.http.listener"); address != "" {
@@ -171,11 +171,11 @@ func (b *Broker) ControllerEndpoint() (name string, address Address) {
 	if len(b.listeners) > 0 && b.listeners[0].Port > 0 {
 		address.Port = b.listeners[0].Port + 1
 	}
-	return b.controllerListeners()[0], address
+	return b.ControllerListeners()[0], address
 }
 
-// controllerListeners returns the names of controller.listener.names, normalised as all listener names are.
-func (b *Broker) controllerListeners() []string {
+// ControllerListeners returns the names of controller.listener.names, normalised as all listener names are.
+func (b *Broker) ControllerListeners() []string {
 	return splitList(strings.ToUpper(b.resolved["controller.listener.names"].text))
 }
 
@@ -195,7 +195,7 @@ func (b *Broker) securityMap() (map[string]string, error) {
 	if b.IsSet(key) {
 		return protocols, nil
 	}
-	for _, name := range b.controllerListeners() {
+	for _, name := range b.ControllerListeners() {
 		if _, ok := protocols[name]; !ok {
 			protocols[name] = "PLAINTEXT"
 		}
@@ -274,6 +274,44 @@ func parseVoters(items []string) ([]Voter, error) {
 func (b *Broker) Voters() []Voter {
 	voters, _ := parseVoters(b.resolved["controller.quorum.voters"].list) // checked when it was set
 	return voters
+}
+
+// BootstrapServers returns controller.quorum.bootstrap.servers.
+func (b *Broker) BootstrapServers() []Address {
+	var servers []Address
+	for _, server := range b.resolved["controller.quorum.bootstrap.servers"].list {
+		if host, port, err := splitHostPort(server); err == nil { // checked when it was set
+			servers = append(servers, Address{host, port})
+		}
+	}
+	return servers
+}
+
+// OtherControllers returns the addresses of controllers that are configured and not this node's own.
+func (b *Broker) OtherControllers() []Address {
+	var others []Address
+	for _, v := range b.Voters() {
+		if v.ID != b.NodeID() || !b.IsController() {
+			others = append(others, v.Address)
+		}
+	}
+	for _, server := range b.BootstrapServers() {
+		if !b.ownsAddress(joinHostPort(server.Host, server.Port)) && !slices.Contains(others, server) {
+			others = append(others, server)
+		}
+	}
+	return others
+}
+
+// String returns HOST:PORT.
+func (a Address) String() string { return joinHostPort(a.Host, a.Port) }
+
+// IsBroker tells whether the node serves clients.
+func (b *Broker) IsBroker() bool { return slices.Contains(b.resolved["process.roles"].list, "broker") }
+
+// IsController tells whether the node is a member of the metadata quorum.
+func (b *Broker) IsController() bool {
+	return slices.Contains(b.resolved["process.roles"].list, "controller")
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -149,7 +149,7 @@ func fromSettings(settings []setting, faults []error) (*Broker, []Warning, error
 	b.listeners = listeners
 	faults = append(faults, wrong...)
 	b.single = b.alone()
-	b.resolveSingleNodeDefaults()
+	b.resolveQuorumDefaults()
 	faults = append(faults, b.checkTogether()...)
 	faults = append(faults, b.checkSupported()...)
 	for _, w := range append(b.warnNotRun(), b.warnNoOffsetsTopic()...) {

@@ -61,7 +61,8 @@ func TestOtherQuorumMembersBringKafkasDefaults(t *testing.T) {
 			"controller.quorum.bootstrap.servers=a:9093", true},
 		{"another's controller", "listeners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.quorum.bootstrap.servers=localhost:9093,b:9093", false},
 		{"own voter", "node.id=4\ncontroller.quorum.voters=4@a:9093", true},
-		{"other voters", "node.id=4\ncontroller.quorum.voters=4@a:9093,5@b:9093", false},
+		{"other voters", "node.id=4\nlisteners=PLAINTEXT://:9092,CONTROLLER://:9093\ncontroller.quorum.voters=4@a:9093,5@b:9093", false},
+		{"no controller", "process.roles=broker\ncontroller.quorum.bootstrap.servers=a:9093", false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -175,7 +176,15 @@ func TestFaultsNameKeyValueAndWhatIsAllowed(t *testing.T) {
 		{"log.segment.bytes=1000", "line 1: log.segment.bytes=1000: must be at least 1048576"},
 		{"log.cleanup.policy=delete,all", "line 1: log.cleanup.policy=delete,all: may hold only compact, delete"},
 		{"raftsman.durability=none", "line 1: raftsman.durability=none: must be one of flush, os"},
-		{"process.roles=controller", "line 1: process.roles=controller: a node without the role broker is not supported yet"},
+		{"process.roles=controller", "listeners=PLAINTEXT://127.0.0.1:9092,PLAINTEXT://[::1]:9092: a node that is a controller needs a listener of " +
+			"controller.listener.names (CONTROLLER)"},
+		{"process.roles=controller\nlisteners=PLAINTEXT://:1,CONTROLLER://:2", "line 2: listeners=PLAINTEXT://:1,CONTROLLER://:2: a node that is a controller " +
+			"and no broker has listeners of controller.listener.names (CONTROLLER) alone"},
+		{"process.roles=broker\ncontroller.quorum.bootstrap.servers=a:1\nlisteners=PLAINTEXT://:1,CONTROLLER://:2", "line 3: listeners=PLAINTEXT://:1," +
+			"CONTROLLER://:2: a node that is no controller has no listener of controller.listener.names (CONTROLLER)"},
+		{"process.roles=broker", "controller.quorum.bootstrap.servers: a node that is no controller must know some: name them as HOST:PORT"},
+		{"controller.quorum.bootstrap.servers=a:1", "listeners=PLAINTEXT://127.0.0.1:9092,PLAINTEXT://[::1]:9092: other controllers are configured, so that " +
+			"this one needs a listener of controller.listener.names (CONTROLLER)"},
 		{"node.id=1\nbroker.id=2", "line 2: broker.id=2: must equal node.id (1) or be left out"},
 		{"log.roll.ms=0", "line 1: log.roll.ms=0: must be at least 1"},
 		{"log.retention.minutes=0", "line 1: log.retention.minutes=0: must be at least 1, or -1 to keep records for ever"},

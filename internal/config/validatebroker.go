@@ -119,12 +119,11 @@ func (b *Broker) checkTogether() []error {
 	if id := b.resolved["broker.id"].i; id >= 0 && id != b.resolved["node.id"].i {
 		add("broker.id", "must equal node.id (%d) or be left out", b.resolved["node.id"].i)
 	}
-	if !slices.Contains(b.resolved["process.roles"].list, "broker") {
-		add("process.roles", "a node without the role broker is not supported yet")
-	}
 	if voters := b.Voters(); len(voters) > 0 && !slices.ContainsFunc(voters, func(v Voter) bool { return v.ID == b.NodeID() }) &&
 		slices.Contains(b.resolved["process.roles"].list, "controller") {
 		add("controller.quorum.voters", "must have node.id (%d), as process.roles has controller", b.NodeID())
+	} else {
+		b.checkRoles(add)
 	}
 	for _, pair := range ordered {
 		low, high := b.resolved[pair.low], b.resolved[pair.high]
@@ -170,6 +169,27 @@ func (b *Broker) checkTogether() []error {
 		add("cordoned.log.dirs", "%s is not in log.dirs", item)
 	}
 	return faults
+}
+
+// checkRoles looks for what a node of its roles can't do without, and what it can't have.
+func (b *Broker) checkRoles(add func(name, format string, args ...any)) {
+	serves := func(controller bool) bool {
+		return slices.ContainsFunc(b.listeners, func(l Listener) bool { return l.Controller == controller })
+	}
+	switch isBroker, isController := b.IsBroker(), b.IsController(); {
+	case !isBroker && !serves(true):
+		add("listeners", "a node that is a controller needs a listener of controller.listener.names (%s)", b.resolved["controller.listener.names"].text)
+	case !isBroker && serves(false):
+		add("listeners", "a node that is a controller and no broker has listeners of controller.listener.names (%s) alone",
+			b.resolved["controller.listener.names"].text)
+	case !isController && serves(true):
+		add("listeners", "a node that is no controller has no listener of controller.listener.names (%s)", b.resolved["controller.listener.names"].text)
+	case isController && !b.single && !serves(true):
+		add("listeners", "other controllers are configured, so that this one needs a listener of controller.listener.names (%s)",
+			b.resolved["controller.listener.names"].text)
+	case !isController && len(b.Voters()) == 0 && len(b.BootstrapServers()) == 0:
+		add("controller.quorum.bootstrap.servers", "a node that is no controller must know some: name them as HOST:PORT")
+	}
 }
 
 // firstSet returns the first of the names that is set to a value, or "".
