@@ -55,6 +55,8 @@ type Options struct {
 	// Consumers is what is set for members of the consumer protocol in a group.
 	Consumers    func(im *meta.Image, group string) group.ConsumerSettings
 	Transactions txn.Config
+	// Brokers are those that lead partitions of transactions which this node does not lead. nil: there are none.
+	Brokers Brokers
 	// NextProducerID returns a producer id that nobody has had.
 	NextProducerID func(ctx context.Context) (kafka.ProducerID, error)
 	// AbortCheck is how often transactions are looked for that are over their time:
@@ -86,6 +88,7 @@ type Coordinator struct {
 	groups       hosting[*groupShard]
 	transactions hosting[*txnShard]
 	markers      markers
+	remote       remoteMarkers
 
 	metrics Metrics
 	wakes   wakes
@@ -113,6 +116,7 @@ func New(opts Options) *Coordinator {
 	c.groups.open(c, meta.OffsetsTopic, newGroupShard)
 	c.transactions.open(c, meta.TransactionsTopic, newTxnShard)
 	c.markers.open(c)
+	c.remote.open(c)
 	c.every(opts.RetentionCheck, c.expire)
 	c.every(opts.AbortCheck, c.abortTimedOut)
 	c.every(opts.ExpireCheck, c.expireIDs)

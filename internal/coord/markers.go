@@ -50,6 +50,8 @@ type pendingMarker struct {
 	topicID kafka.TopicID // the topic that it is for: another one of the same name has nothing to end
 	sender  sender
 	index   int // of the partition, to the sender
+	// anywhere says that the marker is also written where another broker leads the partition. Who asks this node for a marker asks for one here.
+	anywhere bool
 }
 
 func newPending(im *meta.Image, m replica.Marker, tp kafka.TopicPartition, by sender, index int) *pendingMarker {
@@ -80,7 +82,9 @@ func (w *markers) write(m replica.Marker, partitions []kafka.TopicPartition, by 
 	w.mu.Lock()
 	var wake []*markerQueue
 	for i, tp := range partitions {
-		if q := w.queue(tp); q.push(newPending(image, m, tp, by, i)) {
+		p := newPending(image, m, tp, by, i)
+		p.anywhere = true
+		if q := w.queue(tp); q.push(p) {
 			wake = append(wake, q)
 		}
 	}
@@ -211,10 +215,18 @@ func (w *markers) forget(q *markerQueue) {
 
 func (w *markers) writeOne(p *pendingMarker) {
 	done := func(err error) { w.settle(p, err) }
-	switch {
-	case !p.sender.goesOn():
-	case p.gone(w.c.newest()):
+	image := w.c.newest()
+	if !p.sender.goesOn() {
+		return
+	}
+	if p.gone(image) {
 		p.sender.written(p.index, true)
+		return
+	}
+	leader, elsewhere := w.c.leaderElsewhere(p, image)
+	switch {
+	case elsewhere:
+		w.c.remote.send(leader, &remoteMarker{p, done})
 	case p.tp.Topic == meta.OffsetsTopic:
 		w.c.endInGroups(p, done)
 	default:
