@@ -2,8 +2,9 @@
 // order, and does nothing else.
 //
 // Start: listen, open the log directories (format the first one where nothing is formatted yet), read the metadata log, become
-// the quorum's leader and register, which opens the partitions and loads the coordinators, then accept connections. Close is
-// the same way back: answer what is parked, stop accepting, flush, mark the directories as cleanly closed.
+// the quorum's leader or follow it and register, which opens the partitions and loads the coordinators, then accept connections. A node of
+// several finds the others before, if it is new, and serves controllers before it registers. Close is the same way back: let others lead,
+// answer what is parked, stop accepting, flush, mark the directories as cleanly closed.
 package broker
 
 import (
@@ -17,7 +18,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -52,6 +52,8 @@ type Config struct {
 	// The rest is for this module: a configuration parsed before, and another file system.
 	Parsed *config.Broker
 	FS     vfs.FS
+	// Dial connects to host:port of another node. nil: by TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Node is a running broker.
@@ -59,11 +61,13 @@ type Node struct {
 	config *config.Broker
 	log    *slog.Logger
 	fs     vfs.FS
+	dial   func(ctx context.Context, address string) (net.Conn, error)
 
 	dirs      []*commitlog.Dir // those of log.dirs first
 	meta      *commitlog.Dir   // the one of the metadata log
 	clusterID string
-	fresh     bool // formatted by this start
+	founding  founding // of a node that is new
+	fresh     bool     // formatted by this start
 
 	quorum   *quorum.Node
 	replicas *replica.Manager
@@ -71,32 +75,39 @@ type Node struct {
 	quotas   *api.Quotas
 	fetches  *api.FetchSessions
 	server   *server.Server
+	api      *api.API
+
+	others      *others // nil: this node is the whole cluster
+	controllers *server.Server
+	heartbeats  *api.Heartbeats
+	deaths      *deaths
 
 	clientMetrics *api.ClientMetrics
 	forwarder     *otlp.Forwarder // nil: clients' metrics go nowhere
 
-	listeners []server.Listener
-	http      *httpListener // nil: HTTP is not answered
+	listeners        []server.Listener
+	controlListeners []server.Listener // for controllers
+	http             *httpListener     // nil: HTTP is not answered
 
 	reports dirReports
 
-	ended chan struct{} // closed when the node gave up by itself
-	once  sync.Once     // guards closing of ended
-	cause error         // of the end, set before ended is closed
+	stopping chan struct{} // closed when the node begins to stop
+	ended    chan struct{} // closed when the node gave up by itself
+	once     sync.Once     // guards closing of ended
+	cause    error         // of the end, set before ended is closed
 }
 
 // Start starts a node and returns when it serves. ctx bounds the start alone.
 func Start(ctx context.Context, c Config) (node *Node, err error) {
-	n := &Node{config: c.Parsed, log: c.Log, fs: c.FS, ended: make(chan struct{}), reports: newDirReports()}
+	n := &Node{
+		config: c.Parsed, log: c.Log, fs: c.FS, dial: c.Dial, stopping: make(chan struct{}), ended: make(chan struct{}), reports: newDirReports(),
+	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
 	n.log = slog.New(briefHandler{n.log.Handler()})
 	if err := n.configure(c); err != nil {
 		return nil, err
-	}
-	if roles := n.config.List("process.roles"); !slices.Contains(roles, "broker") || !slices.Contains(roles, "controller") {
-		return nil, fmt.Errorf("process.roles=%s: this build runs nodes that are both, as process.roles=broker,controller", strings.Join(roles, ","))
 	}
 	// Whatever a step that fails leaves behind is undone by the steps before it.
 	var undo []func()
@@ -111,7 +122,11 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 			undo[i]()
 		}
 	}()
-	// First, so that a port in use does not cost a directory its clean-shutdown marker.
+	// Before anything listens: a node that waits for its cluster must not look like a member of it.
+	if err := n.findCluster(ctx); err != nil {
+		return nil, err
+	}
+	// Before the directories, so that a port in use does not cost one its clean-shutdown marker.
 	if err := n.listen(); err != nil {
 		return nil, err
 	}
@@ -124,21 +139,15 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 		return nil, err
 	}
 	undo = append(undo, n.abandonDirs)
+	n.connect()
+	undo = append(undo, n.others.close)
 	if err := n.openQuorum(); err != nil {
 		return nil, err
 	}
 	undo = append(undo, func() { _ = n.quorum.Close() })
 	n.build(c.LogLevel)
-	undo = append(undo, func() {
-		_ = n.server.Shutdown(context.Background()) // at once: nobody is connected
-		n.stopForwarding()
-		_ = n.coord.Close(ctx)
-		_ = n.quorum.Close()
-		// The directories are left as after a crash: what was not flushed is recovered next time.
-		gone, cancel := context.WithCancel(ctx)
-		cancel()
-		_ = n.replicas.Close(gone)
-	})
+	undo = append(undo, n.drop)
+	n.controllers.Serve(n.controlListeners...)
 	if err := n.quorum.Start(ctx, n.registration()); err != nil {
 		return nil, err
 	}
@@ -146,6 +155,30 @@ func Start(ctx context.Context, c Config) (node *Node, err error) {
 	n.server.Serve(n.listeners...)
 	n.http.serving(n)
 	return n, nil
+}
+
+// drop ends what build has made, at once. The directories are left as after a crash: what was not flushed is recovered next time.
+func (n *Node) drop() {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	close(n.stopping)
+	n.others.close()
+	_ = n.server.Shutdown(gone)
+	_ = n.controllers.Shutdown(gone)
+	n.deaths.close()
+	n.stopForwarding()
+	_ = n.coord.Close(gone)
+	_ = n.quorum.Close()
+	_ = n.replicas.Close(gone)
+}
+
+// Kill ends the node as a crash does, as far as a process can that goes on: connections break, nothing more is written, no one is told. It is
+// for tests, in place of Close.
+func (n *Node) Kill() {
+	n.http.stopping()
+	n.drop()
+	n.reports.close()
+	n.http.close()
 }
 
 // configure settles what the node is configured to and where its files are.
@@ -178,40 +211,66 @@ func (n *Node) configure(c Config) error {
 // openQuorum reads the metadata log.
 func (n *Node) openQuorum() (err error) {
 	b := n.config
-	controllerName, controller := b.ControllerEndpoint()
-	var static []kraft.Voter
-	for _, voter := range b.Voters() {
-		static = append(static, kraft.Voter{ID: voter.ID, Endpoints: []kraft.Endpoint{{Name: controllerName, Host: voter.Host, Port: voter.Port}}})
-	}
-	n.quorum, err = quorum.Open(quorum.Options{
+	options := quorum.Options{
 		FS: n.fs, Dir: n.meta, LogDirs: n.dirs, NodeID: b.NodeID(), ClusterID: n.clusterID,
-		Controller:        meta.Endpoint{Name: controllerName, Host: controller.Host, Port: controller.Port, Security: "PLAINTEXT"},
-		StaticVoters:      static,
-		Configs:           api.ConfigRules(b, func() *meta.Image { return n.quorum.Image() }),
-		Partitions:        int32(b.Int("num.partitions")),
-		ReplicationFactor: int16(b.Int("default.replication.factor")),
-		MinISR:            strconv.Itoa(b.Int("min.insync.replicas")),
-		UncleanElections:  b.Bool("unclean.leader.election.enable"),
-		SegmentBytes:      b.Int("metadata.log.segment.bytes"),
-		SegmentMs:         b.Int64("metadata.log.segment.ms"),
-		SnapshotBytes:     b.Int64("metadata.log.max.record.bytes.between.snapshots"),
-		SnapshotMs:        b.Int64("metadata.log.max.snapshot.interval.ms"),
-		RetentionBytes:    b.Int64("metadata.max.retention.bytes"),
-		RetentionMs:       b.Int64("metadata.max.retention.ms"),
-		Log:               n.log,
-		OnFailure:         func(cause error) { n.end(fmt.Errorf("metadata log in %s failed: %w", n.meta.Path(), cause)) },
-	})
+		ControllerOnly: !b.IsBroker(), AutoJoin: b.Bool("controller.quorum.auto.join.enable"),
+		ElectionTimeoutMs:    b.Int64("controller.quorum.election.timeout.ms"),
+		ElectionBackoffMaxMs: b.Int64("controller.quorum.election.backoff.max.ms"),
+		FetchTimeoutMs:       b.Int64("controller.quorum.fetch.timeout.ms"),
+		RequestTimeoutMs:     b.Int64("controller.quorum.request.timeout.ms"),
+		RetryBackoffMs:       b.Int64("controller.quorum.retry.backoff.ms"),
+		SnapshotFetchBytes:   b.Int64("controller.quorum.fetch.snapshot.max.bytes"),
+		SessionMs:            b.Int64("broker.session.timeout.ms"),
+		HeartbeatMs:          b.Int64("broker.heartbeat.interval.ms"),
+		Balance:              b.Bool("auto.leader.rebalance.enable"),
+		BalanceMs:            b.Duration("leader.imbalance.check.interval.seconds").Milliseconds(),
+		UncleanMs:            b.Int64("unclean.leader.election.interval.ms"),
+		Configs:              api.ConfigRules(b, func() *meta.Image { return n.quorum.Image() }),
+		Partitions:           int32(b.Int("num.partitions")),
+		ReplicationFactor:    int16(b.Int("default.replication.factor")),
+		MinISR:               strconv.Itoa(b.Int("min.insync.replicas")),
+		UncleanElections:     b.Bool("unclean.leader.election.enable"),
+		SegmentBytes:         b.Int("metadata.log.segment.bytes"),
+		SegmentMs:            b.Int64("metadata.log.segment.ms"),
+		SnapshotBytes:        b.Int64("metadata.log.max.record.bytes.between.snapshots"),
+		SnapshotMs:           b.Int64("metadata.log.max.snapshot.interval.ms"),
+		RetentionBytes:       b.Int64("metadata.max.retention.bytes"),
+		RetentionMs:          b.Int64("metadata.max.retention.ms"),
+		Log:                  n.log,
+		OnFailure:            func(cause error) { n.end(fmt.Errorf("metadata log in %s failed: %w", n.meta.Path(), cause)) },
+	}
+	if b.IsController() {
+		options.Controller = n.controllerEndpoint()
+	}
+	name := b.ControllerListeners()[0]
+	for _, voter := range b.Voters() {
+		options.StaticVoters = append(options.StaticVoters, kraft.Voter{
+			ID: voter.ID, Endpoints: []kraft.Endpoint{{Name: name, Host: voter.Host, Port: voter.Port}},
+		})
+	}
+	for _, server := range b.BootstrapServers() {
+		options.Bootstrap = append(options.Bootstrap, kraft.Endpoint{Host: server.Host, Port: server.Port})
+	}
+	if n.others != nil {
+		options.Transport = transport{n.others.quorum}
+	}
+	n.quorum, err = quorum.Open(options)
 	return err
 }
 
 // build makes the parts above the metadata and connects them.
 func (n *Node) build(level *slog.LevelVar) {
 	b := n.config
-	n.replicas = replica.New(replica.Options{
+	options := replica.Options{
 		NodeID: b.NodeID(), Dirs: n.dirs[:len(b.LogDirs())], Broker: b, Log: n.log, OnDirFailure: n.dirFailed,
 		MetadataDir: n.separateMeta(), Metadata: n.quorum, OnDirReport: n.reports.poke,
-	})
-	n.coord = coord.New(coord.Options{
+		AlterPartition: n.alterPartition,
+	}
+	if n.others != nil {
+		options.Peers = n.others.brokers
+	}
+	n.replicas = replica.New(options)
+	coordinators := coord.Options{
 		NodeID: b.NodeID(), Partitions: n.replicas, Image: n.quorum.Image, CreateTopic: n.createInternalTopic,
 		Group:     groupConfig(b),
 		Consumers: consumerSettings(b),
@@ -227,11 +286,25 @@ func (n *Node) build(level *slog.LevelVar) {
 		CommitTimeout:  b.Duration("offsets.commit.timeout.ms"),
 		LoadGrace:      time.Second,
 		Log:            n.log, Now: time.Now, Random: random,
-	})
+	}
+	if n.others != nil {
+		coordinators.Brokers = n.others.brokers
+	}
+	n.coord = coord.New(coordinators)
 	n.quorum.Watch(n.replicas.Apply)
 	n.quorum.Watch(n.coord.Apply)
 	n.quorum.Watch(n.limitConnections)
+	n.deaths = newDeaths(n)
+	n.quorum.Watch(n.deaths.apply)
 	handler := api.New(n.log)
+	n.api = handler
+	handler.Controller, handler.Stopping = controller{n.quorum}, n.stopping
+	if n.others != nil {
+		handler.Forward = n.others.quorum.Forward
+		handler.AskCoordinator = n.askCoordinator
+	}
+	n.heartbeats = api.NewHeartbeats(n.deaths.disconnected)
+	handler.Heartbeats = n.heartbeats
 	handler.NodeID = b.NodeID()
 	handler.Config = b
 	handler.ClusterID = n.ClusterID
@@ -251,6 +324,9 @@ func (n *Node) build(level *slog.LevelVar) {
 	serving.Pace, serving.Admit = n.quotas.Pace, n.quotas.Admit
 	serving.Gone = n.clientMetrics.Disconnected
 	n.server = server.New(serving, handler)
+	controlling := serverConfig(b, n.log)
+	controlling.Limits, controlling.Gone = server.Limits{}, n.heartbeats.Disconnected
+	n.controllers = server.New(controlling, handler.OnControllers())
 }
 
 // peersGrace is how long Close waits for peers to take their answers. The rest of its time is for the disk: a peer that reads
@@ -263,6 +339,10 @@ func (n *Node) Close(ctx context.Context) error {
 	defer n.http.close()
 	n.http.stopping()
 	var failed []error
+	if err := n.leave(ctx); err != nil {
+		n.log.Warn("this node stops before others lead what it has led", "error", err)
+	}
+	close(n.stopping)
 	if err := n.coord.Close(ctx); err != nil {
 		failed = append(failed, err)
 	}
@@ -276,13 +356,26 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	n.stopForwarding()
 	n.reports.close()
+	n.deaths.close()
 	if err := n.quorum.Close(); err != nil {
 		failed = append(failed, fmt.Errorf("close metadata log: %w", err))
 	}
+	_ = n.controllers.Shutdown(peers) // what is cut short is said again to the next leader
+	n.others.close()
 	if err := n.replicas.Close(ctx); err != nil {
 		failed = append(failed, err)
 	}
 	return errors.Join(failed...)
+}
+
+// leaveGrace is how long Close waits for others to lead what this node leads.
+const leaveGrace = 2 * time.Second
+
+// leave hands over what this node leads, where there is somebody to take it.
+func (n *Node) leave(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveGrace)
+	defer cancel()
+	return n.quorum.Leave(ctx)
 }
 
 // Ended is closed when the node can't go on: the metadata log's directory failed, or the last log directory. Err then says
@@ -324,11 +417,16 @@ func (n *Node) LogDirs() []string { return n.config.LogDirs() }
 // Fresh tells whether this start formatted the data directory.
 func (n *Node) Fresh() bool { return n.fresh }
 
-// Addrs returns the addresses that the node listens on for clients.
+// Addrs returns the addresses that the node listens on for clients, or for controllers if it is no broker.
 func (n *Node) Addrs() []net.Addr {
 	var addrs []net.Addr
 	for _, l := range n.listeners {
 		addrs = append(addrs, l.Addr())
+	}
+	if !n.config.IsBroker() {
+		for _, l := range n.controlListeners {
+			addrs = append(addrs, l.Addr())
+		}
 	}
 	return addrs
 }
@@ -368,9 +466,12 @@ func (n *Node) createInternalTopic(ctx context.Context, name string) error {
 	if !ok {
 		return fmt.Errorf("%s is no internal topic", name)
 	}
-	results, err := n.quorum.CreateTopics(ctx, meta.CreateTopics{Topics: []meta.NewTopic{topic}})
+	results, err := n.api.CreateTopics(ctx, meta.CreateTopics{Topics: []meta.NewTopic{topic}})
 	if err != nil {
 		return err
+	}
+	if len(results) != 1 {
+		return kafka.UnknownServerError
 	}
 	if err := results[0].Err; err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
 		return err

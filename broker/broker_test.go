@@ -33,16 +33,21 @@ func TestStartRefuses(t *testing.T) {
 		properties map[string]string
 		want       string
 	}{
-		"a directory of something else":  {map[string]string{"log.dirs": foreign}, "nothing was touched"},
-		"a directory that can't be made": {map[string]string{"log.dirs": "/proc/raftsman"}, "--data DIR"},
-		"only one of the roles":          {map[string]string{"process.roles": "broker", "controller.quorum.bootstrap.servers": "other:9093"}, "process.roles"},
-		"a blank directory in a larger quorum": {
-			map[string]string{"log.dirs": filepath.Join(t.TempDir(), "new"), "controller.quorum.voters": "1@localhost:9093,2@other:9093"},
-			"clusters of one node",
+		"a directory of something else":     {map[string]string{"log.dirs": foreign}, "nothing was touched"},
+		"a directory that can't be made":    {map[string]string{"log.dirs": "/proc/raftsman"}, "--data DIR"},
+		"a broker that knows no controller": {map[string]string{"process.roles": "broker"}, "controller.quorum.bootstrap.servers"},
+		"a blank directory in a fixed quorum": {
+			map[string]string{
+				"log.dirs": filepath.Join(t.TempDir(), "new"), "controller.quorum.voters": "1@localhost:9093,2@other:9093",
+				"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:1",
+			},
+			"storage format",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.properties["listeners"] = "PLAINTEXT://127.0.0.1:0"
+			if c.properties["listeners"] == "" {
+				c.properties["listeners"] = "PLAINTEXT://127.0.0.1:0"
+			}
 			_, err := broker.Start(t.Context(), broker.Config{Properties: c.properties})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("start with %v: got %v, want an error with %q", c.properties, err, c.want)

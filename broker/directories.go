@@ -4,27 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
-	"github.com/raftsman/raftsman/internal/meta"
-	"github.com/raftsman/raftsman/internal/quorum"
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
-// openDirs opens the log directories, formatting them first where this node is the whole of a new cluster.
+// openDirs opens the log directories, formatting them first where the node is new.
 func (n *Node) openDirs() error {
 	paths, blank, err := n.findDirs()
 	if err != nil {
 		return err
 	}
 	if len(blank) > 0 {
-		if err := n.format(paths, blank); err != nil {
+		if err := n.mayFormat(paths, blank); err != nil {
+			return err
+		}
+		if err := n.format(blank, n.founders()); err != nil {
 			return err
 		}
 	}
@@ -71,37 +70,6 @@ func (n *Node) findDirs() (paths, blank []string, err error) {
 	return paths, blank, nil
 }
 
-// Formatted is what [Format] found and made.
-type Formatted struct {
-	Made     []string // the log directories that were not formatted before
-	Before   []string // those that were
-	Metadata string   // the one of the metadata log
-}
-
-// Format makes the log directories of a configuration ready, as the first start of a node does, and starts nothing. Where some of them
-// are formatted already it makes none, as a start does not.
-func Format(c Config) (Formatted, error) {
-	n := &Node{config: c.Parsed, log: slog.New(slog.DiscardHandler), fs: c.FS}
-	if err := n.configure(c); err != nil {
-		return Formatted{}, err
-	}
-	paths, blank, err := n.findDirs()
-	if err != nil {
-		return Formatted{}, err
-	}
-	f := Formatted{Metadata: n.config.MetadataLogDir()}
-	for _, path := range paths {
-		if !slices.Contains(blank, path) {
-			f.Before = append(f.Before, path)
-		}
-	}
-	if len(blank) == 0 || len(f.Before) > 0 {
-		return f, nil
-	}
-	f.Made = blank
-	return f, n.format(paths, blank)
-}
-
 // belongs checks that a formatted directory is this node's, of the same cluster as the others.
 func (n *Node) belongs(path string, p commitlog.MetaProperties) error {
 	if p.NodeID != n.config.NodeID() {
@@ -134,43 +102,17 @@ func (n *Node) distinct(paths []string) error {
 	return nil
 }
 
-// format makes blank directories into this node's. Only a node that is a whole cluster by itself does so, and only where no
-// directory is formatted: one that is blank among others may be a disk that was not mounted.
-func (n *Node) format(paths, blank []string) error {
+// mayFormat refuses to format where some directories are formatted: one that is blank among others may be a disk that was not mounted.
+func (n *Node) mayFormat(paths, blank []string) error {
 	if len(blank) < len(paths) {
 		return fmt.Errorf("log directory %s is not formatted, though others of log.dirs are: is its disk mounted? "+
 			"If it is a new one, take it out of log.dirs", blank[0])
-	}
-	if !n.config.SingleNode() {
-		return fmt.Errorf("log directory %s is not formatted, and other members of the quorum are configured: "+
-			"this build runs clusters of one node only; leave controller.quorum.voters and controller.quorum.bootstrap.servers to this node", blank[0])
 	}
 	for _, path := range blank {
 		if err := n.mustBeEmpty(path); err != nil {
 			return err
 		}
 	}
-	if n.clusterID = n.config.ClusterID(); n.clusterID == "" {
-		n.clusterID = kafka.NewUUID(random).String()
-	}
-	name, controller := n.config.ControllerEndpoint()
-	endpoint := meta.Endpoint{Name: name, Host: controller.Host, Port: controller.Port, Security: "PLAINTEXT"}
-	for _, path := range blank {
-		properties := commitlog.MetaProperties{ClusterID: n.clusterID, NodeID: n.config.NodeID(), ID: kafka.NewUUID(random)}
-		if err := n.fs.MkdirAll(path); err != nil {
-			return openError(path, err)
-		}
-		var err error
-		if path == n.config.MetadataLogDir() {
-			err = quorum.Format(n.fs, path, properties, endpoint, time.Now())
-		} else {
-			err = commitlog.FormatDir(n.fs, path, properties)
-		}
-		if err != nil {
-			return openError(path, err)
-		}
-	}
-	n.fresh = true
 	return nil
 }
 

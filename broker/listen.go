@@ -26,13 +26,15 @@ import (
 // listen opens the sockets. Nobody is accepted before the node can serve.
 func (n *Node) listen() error {
 	for _, l := range n.config.Listeners() {
-		if l.Controller {
+		if l.Controller && n.config.SingleNode() {
 			n.log.Info("controller listener is not opened: this node is its own quorum", "listener", l.String())
 			continue
 		}
 		address := net.JoinHostPort(l.Host, strconv.Itoa(int(l.Port)))
 		socket, err := server.Listen(context.Background(), address)
 		switch {
+		case err == nil && l.Controller:
+			n.controlListeners = append(n.controlListeners, server.Listener{Listener: socket, Name: l.Name})
 		case err == nil:
 			n.listeners = append(n.listeners, server.Listener{Listener: socket, Name: l.Name})
 		case !n.config.IsSet("listeners") && l.Host == "::1" && !errors.Is(err, syscall.EADDRINUSE):
@@ -42,7 +44,7 @@ func (n *Node) listen() error {
 			return listenError(address, "--listen HOST:PORT", err)
 		}
 	}
-	if len(n.listeners) == 0 {
+	if len(n.listeners) == 0 && n.config.IsBroker() {
 		return errors.New("listeners has no listener for clients: add one, as listeners=PLAINTEXT://:9092")
 	}
 	return nil
@@ -66,9 +68,21 @@ func listenError(address, setting string, err error) error {
 }
 
 func (n *Node) closeListeners() {
-	for _, l := range n.listeners {
+	for _, l := range slices.Concat(n.listeners, n.controlListeners) {
 		_ = l.Close()
 	}
+}
+
+// controllerEndpoint is where other controllers reach this one.
+func (n *Node) controllerEndpoint() meta.Endpoint {
+	name, address := n.config.ControllerEndpoint()
+	e := meta.Endpoint{Name: name, Host: address.Host, Port: address.Port, Security: "PLAINTEXT"}
+	for _, open := range n.controlListeners {
+		if addr, ok := open.Addr().(*net.TCPAddr); ok && e.Port == 0 && open.Name == name {
+			e.Port = uint16(addr.Port)
+		}
+	}
+	return e
 }
 
 // endpoints are what the node registers: what is advertised, or else where it listens, once for each listener's name.
