@@ -29,6 +29,14 @@ type options struct {
 	verbose    bool
 }
 
+func newOptions(opts []Option) options {
+	o := options{properties: map[string]string{}}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	return o
+}
+
 // Dir keeps the data in a directory, so that another Start finds it again. Its path has no comma: log.dirs, which it becomes,
 // separates paths with commas.
 func Dir(path string) Option { return func(o *options) { o.dir = path } }
@@ -51,15 +59,13 @@ type Broker struct {
 // Start starts a broker and closes it when the test ends. It fails the test if the broker does not start.
 func Start(t testing.TB, opts ...Option) *Broker {
 	t.Helper()
-	// Strict: nobody reads the warning that a misspelt key gets.
-	o := options{properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "raftsman.config.strict": "true"}}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := newOptions(opts)
 	if strings.Contains(o.dir, ",") {
 		t.Fatalf("brokertest.Dir(%q): a path with a comma can't be a log directory, as log.dirs separates paths with commas", o.dir)
 	}
-	c := broker.Config{Properties: maps.Clone(o.properties), Memory: o.dir == ""}
+	// Strict: nobody reads the warning that a misspelt key gets.
+	c := broker.Config{Properties: map[string]string{"listeners": "PLAINTEXT://127.0.0.1:0", "raftsman.config.strict": "true"}, Memory: o.dir == ""}
+	maps.Copy(c.Properties, o.properties)
 	if o.dir == "" {
 		c.Properties["log.dirs"] = "data"
 	} else {
