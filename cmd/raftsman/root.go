@@ -58,7 +58,7 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong. With -o json
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"broker", "A broker:", []*cobra.Command{serveCommand(a), logCommand(a)}},
+		{"broker", "A broker:", []*cobra.Command{serveCommand(a), devCommand(a), storageCommand(a), logCommand(a)}},
 		{"records", "Records and who reads them:", []*cobra.Command{topicCommand(a), produceCommand(a), consumeCommand(a), groupCommand(a), txnCommand(a)}},
 		{"cluster", "A cluster:", []*cobra.Command{clusterCommand(a), configCommand(a), quotaCommand(a)}},
 		{"tool", "This tool:", []*cobra.Command{contextCommand(a), scriptsCommand(a), versionCommand(a)}},

@@ -45,17 +45,23 @@ func asScript(ctx context.Context, a *app, called string, args []string) (code i
 	return scripts.Run(ctx, called, args, env), true
 }
 
-// formatFor makes the log directories ready that a server.properties names, for a cluster with this id.
-func formatFor(file, clusterID string) (scripts.Formatted, error) {
-	text, err := os.ReadFile(file)
+// formatFor makes the log directories ready that a server.properties names.
+func formatFor(how scripts.Format) (scripts.Formatted, error) {
+	text, err := os.ReadFile(how.File)
 	if err != nil {
 		return scripts.Formatted{}, err
 	}
-	parsed, _, err := config.ParseFile(file, string(text), nil, []string{"CLUSTER_ID=" + clusterID})
+	parsed, _, err := config.ParseFile(how.File, string(text), nil, []string{"CLUSTER_ID=" + how.ClusterID})
 	if err != nil {
 		return scripts.Formatted{}, err
 	}
-	f, err := broker.Format(broker.Config{Parsed: parsed})
+	founding := broker.Quorum{Standalone: how.Standalone, None: how.NoInitial}
+	if how.InitialControllers != "" {
+		if founding.Initial, err = broker.ParseInitialControllers(how.InitialControllers); err != nil {
+			return scripts.Formatted{}, err
+		}
+	}
+	f, err := broker.Format(broker.Config{Parsed: parsed}, founding)
 	if err == nil && len(f.Made) == 0 && len(f.Before) == 0 {
 		err = errors.New("log.dirs names no directory")
 	}

@@ -30,6 +30,7 @@ const (
 type serveFlags struct {
 	overrides []string
 	data      string
+	bootstrap bool
 	listen    []string
 	level     string
 	format    string
@@ -62,6 +63,7 @@ SIGTERM, SIGINT and SIGHUP stop it in order, within 5 seconds; another signal ha
 	f.StringArrayVar(&flags.overrides, "override", nil, "a setting that beats file and environment, as key=value; may be given again")
 	f.StringVar(&flags.data, "data", "", "directory of the data (log.dirs)")
 	f.StringArrayVar(&flags.listen, "listen", nil, "address to listen on, as HOST:PORT (listeners); may be given again")
+	f.BoolVar(&flags.bootstrap, "bootstrap", false, "begin a new cluster, if this node is empty and nobody serves the other controllers yet (raftsman.cluster.bootstrap)")
 	f.StringVar(&flags.level, "log-level", "info", "what is logged: debug, info, warn or error")
 	f.StringVar(&flags.format, "log-format", "text", "form of the log: text or json")
 	completeFlag(c, "log-level", "debug", "info", "warn", "error")
@@ -87,6 +89,9 @@ func (a *app) readConfig(args []string, flags serveFlags) (*config.Broker, []con
 				"--override log.dirs=A,B names several", flags.data)
 		}
 		overrides = append(overrides, "log.dirs="+flags.data)
+	}
+	if flags.bootstrap {
+		overrides = append(overrides, "raftsman.cluster.bootstrap=true")
 	}
 	if len(flags.listen) > 0 {
 		listeners, err := listenersOf(flags.listen)

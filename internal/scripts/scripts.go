@@ -36,13 +36,22 @@ type Env struct {
 	Dial func(...kgo.Opt) (*kgo.Client, error)
 
 	// Format makes the log directories ready that a server.properties names, unless some are formatted already.
-	Format func(file, clusterID string) (Formatted, error)
+	Format func(Format) (Formatted, error)
 }
 
-// Formatted are log directories: those that were made ready, those that were before, and which of them has the metadata log.
+// Format is what kafka-storage format is told.
+type Format struct {
+	File, ClusterID    string
+	Standalone         bool
+	InitialControllers string // "" for none
+	NoInitial          bool
+}
+
+// Formatted are log directories: those that were made ready, those that were before, and which of them has the metadata log, with what in it.
 type Formatted struct {
 	Made, Before []string
 	Metadata     string
+	Kind         string // of the metadata log's directory, as Kafka calls it
 }
 
 // script is one of them.

@@ -15,9 +15,8 @@ func storageScript() *script {
 	return &script{
 		instead: "raftsman serve",
 		verbs:   []string{"random-uuid", "format", "info", "version-mapping", "feature-dependencies"},
-		options: slices.Concat([]option{{name: "help"}}, values("config", "cluster-id"), flags("standalone", "ignore-formatted"),
-			refuses("`raftsman serve`, which formats for Kafka "+KafkaVersion+" and one node", value, "release-version", "feature", "initial-controllers", "add-scram"),
-			refuses("`raftsman serve`, which formats for one node", nothing, "no-initial-controllers")),
+		options: slices.Concat([]option{{name: "help"}}, values("config", "cluster-id", "initial-controllers"), flags("standalone", "ignore-formatted", "no-initial-controllers"),
+			refuses("`raftsman serve`, which formats for Kafka "+KafkaVersion, value, "release-version", "feature", "add-scram")),
 		short: map[string]string{
 			"-t": "cluster-id", "-c": "config", "-r": "release-version", "-f": "feature", "-s": "standalone", "-g": "ignore-formatted",
 			"-I": "initial-controllers", "-N": "no-initial-controllers", "-S": "add-scram",
@@ -33,7 +32,19 @@ func (c *call) format() error {
 			return usagef("kafka-storage: error: argument --%s/-%s is required", option.name, option.letter)
 		}
 	}
-	f, err := c.env.Format(c.opts.value("config"), c.opts.value("cluster-id"))
+	chosen := 0
+	for _, option := range []string{"standalone", "initial-controllers", "no-initial-controllers"} {
+		if c.opts.has(option) {
+			chosen++
+		}
+	}
+	if chosen > 1 {
+		return usagef("kafka-storage: error: --standalone, --initial-controllers and --no-initial-controllers exclude each other")
+	}
+	f, err := c.env.Format(Format{
+		File: c.opts.value("config"), ClusterID: c.opts.value("cluster-id"), Standalone: c.opts.has("standalone"),
+		InitialControllers: c.opts.value("initial-controllers"), NoInitial: c.opts.has("no-initial-controllers"),
+	})
 	switch {
 	case err != nil:
 		return err
@@ -49,7 +60,7 @@ func (c *call) format() error {
 			c.print("Formatting data directory %s with metadata.version %s.\n", dir, version)
 		}
 	}
-	c.print("Formatting dynamic metadata voter directory %s with metadata.version %s.\n", f.Metadata, version)
+	c.print("Formatting %s %s with metadata.version %s.\n", f.Kind, f.Metadata, version)
 	return nil
 }
 
