@@ -9,14 +9,16 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/brokertest"
+	"github.com/raftsman/raftsman/internal/kafka"
 )
 
 // Three nodes replicate a topic; its leader dies; what was acknowledged is there, and the producer goes on.
 func TestAClusterOutlivesALeader(t *testing.T) {
 	t.Parallel()
-	c := brokertest.StartCluster(t, 3, brokertest.Verbose())
+	c := brokertest.StartCluster(t, 3)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(c.Seeds()...), kgo.DefaultProduceTopic("t"), kgo.ConsumeTopics("t"))
@@ -65,4 +67,120 @@ func TestAClusterOutlivesALeader(t *testing.T) {
 	}
 	c.Restart(leader)
 	produce(200, 201)
+}
+
+// Whichever node a client asks, the active controller answers, and the answer is the same.
+func TestEachNodeAnswersForTheController(t *testing.T) {
+	t.Parallel()
+	c := brokertest.StartCluster(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.Seeds()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if err := client.Ping(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for id := 1; id <= 3; id++ {
+		create := kmsg.NewPtrCreateTopicsRequest()
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = fmt.Sprint("by-", id), 2, 3
+		create.Topics, create.TimeoutMillis = append(create.Topics, topic), 10_000
+		created, err := create.RequestWith(ctx, client.Broker(id))
+		if err != nil || len(created.Topics) != 1 || created.Topics[0].ErrorCode != 0 || created.Topics[0].NumPartitions != 2 {
+			t.Fatalf("node %d created a topic with %+v, %v", id, created, err)
+		}
+		again, err := create.RequestWith(ctx, client.Broker(id))
+		if err != nil || kafka.Error(again.Topics[0].ErrorCode) != kafka.TopicAlreadyExists {
+			t.Errorf("node %d created it again with %+v, %v", id, again, err)
+		}
+		alter := kmsg.NewPtrIncrementalAlterConfigsRequest()
+		resource := kmsg.NewIncrementalAlterConfigsRequestResource()
+		resource.ResourceType, resource.ResourceName = kmsg.ConfigResourceTypeTopic, topic.Topic
+		resource.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "retention.ms", Value: new("1000")}}
+		other := kmsg.NewIncrementalAlterConfigsRequestResource()
+		other.ResourceType, other.ResourceName = kmsg.ConfigResourceTypeBroker, fmt.Sprint(id%3+1)
+		alter.Resources = append(alter.Resources, resource, other)
+		altered, err := alter.RequestWith(ctx, client.Broker(id))
+		if err != nil || len(altered.Resources) != 2 || altered.Resources[0].ErrorCode != 0 || kafka.Error(altered.Resources[1].ErrorCode) != kafka.InvalidRequest {
+			t.Errorf("node %d changed configurations with %+v, %v", id, altered, err)
+		}
+		quorum, err := describeQuorum().RequestWith(ctx, client.Broker(id))
+		if err != nil || len(quorum.Topics) != 1 || len(quorum.Topics[0].Partitions[0].CurrentVoters) != 3 {
+			t.Errorf("node %d describes the quorum with %+v, %v", id, quorum, err)
+		}
+	}
+}
+
+func describeQuorum() *kmsg.DescribeQuorumRequest {
+	request := kmsg.NewPtrDescribeQuorumRequest()
+	topic := kmsg.NewDescribeQuorumRequestTopic()
+	topic.Topic, topic.Partitions = "__cluster_metadata", []kmsg.DescribeQuorumRequestTopicPartition{{}}
+	request.Topics = append(request.Topics, topic)
+	return request
+}
+
+// A transaction spans partitions that all nodes lead, and groups' offsets; its coordinator is on one of them, and dies between two.
+func TestTransactionsSpanNodes(t *testing.T) {
+	t.Parallel()
+	c := brokertest.StartCluster(t, 3)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.Seeds()...), kgo.TransactionalID("x"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	const partitions = 6
+	if _, err := admin.CreateTopic(ctx, partitions, 3, nil, "t"); err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	transact := func(commit kgo.TransactionEndTry) {
+		t.Helper()
+		if err := client.BeginTransaction(); err != nil {
+			t.Fatal(err)
+		}
+		for p := range int32(partitions) {
+			value := fmt.Sprint(sent)
+			if !commit {
+				value = "aborted"
+			}
+			if err := client.ProduceSync(ctx, &kgo.Record{Topic: "t", Partition: p, Value: []byte(value)}).FirstErr(); err != nil {
+				t.Fatalf("partition %d: %v", p, err)
+			}
+			if commit {
+				sent++
+			}
+		}
+		if err := client.EndTransaction(ctx, commit); err != nil {
+			t.Fatal(err)
+		}
+	}
+	transact(kgo.TryCommit)
+	transact(kgo.TryAbort)
+	coordinators := admin.FindTxnCoordinators(ctx, "x")
+	c.Kill(int(coordinators["x"].NodeID))
+	transact(kgo.TryCommit)
+	reader, err := kgo.NewClient(kgo.SeedBrokers(c.Seeds()...), kgo.ConsumeTopics("t"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	got := map[string]int{}
+	for read := 0; read < sent; {
+		fetches := reader.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			t.Fatalf("after %d records of %d: %v", read, sent, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) { got[string(r.Value)]++; read++ })
+	}
+	for i := range sent {
+		if got[fmt.Sprint(i)] != 1 {
+			t.Errorf("record %d was read %d times: %v", i, got[fmt.Sprint(i)], got)
+		}
+	}
 }
