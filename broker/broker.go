@@ -219,25 +219,30 @@ func (n *Node) openQuorum() (err error) {
 		FetchTimeoutMs:       b.Int64("controller.quorum.fetch.timeout.ms"),
 		RequestTimeoutMs:     b.Int64("controller.quorum.request.timeout.ms"),
 		RetryBackoffMs:       b.Int64("controller.quorum.retry.backoff.ms"),
+		FetchBytes:           b.Int64("controller.quorum.fetch.max.bytes"),
 		SnapshotFetchBytes:   b.Int64("controller.quorum.fetch.snapshot.max.bytes"),
 		SessionMs:            b.Int64("broker.session.timeout.ms"),
 		HeartbeatMs:          b.Int64("broker.heartbeat.interval.ms"),
 		Balance:              b.Bool("auto.leader.rebalance.enable"),
 		BalanceMs:            b.Duration("leader.imbalance.check.interval.seconds").Milliseconds(),
 		UncleanMs:            b.Int64("unclean.leader.election.interval.ms"),
-		Configs:              api.ConfigRules(b, func() *meta.Image { return n.quorum.Image() }),
-		Partitions:           int32(b.Int("num.partitions")),
-		ReplicationFactor:    int16(b.Int("default.replication.factor")),
-		MinISR:               strconv.Itoa(b.Int("min.insync.replicas")),
-		UncleanElections:     b.Bool("unclean.leader.election.enable"),
-		SegmentBytes:         b.Int("metadata.log.segment.bytes"),
-		SegmentMs:            b.Int64("metadata.log.segment.ms"),
-		SnapshotBytes:        b.Int64("metadata.log.max.record.bytes.between.snapshots"),
-		SnapshotMs:           b.Int64("metadata.log.max.snapshot.interval.ms"),
-		RetentionBytes:       b.Int64("metadata.max.retention.bytes"),
-		RetentionMs:          b.Int64("metadata.max.retention.ms"),
-		Log:                  n.log,
-		OnFailure:            func(cause error) { n.end(fmt.Errorf("metadata log in %s failed: %w", n.meta.Path(), cause)) },
+		Factors: []meta.WantedFactor{
+			{Topic: meta.OffsetsTopic, Factor: b.Int("offsets.topic.replication.factor")},
+			{Topic: meta.TransactionsTopic, Factor: b.Int("transaction.state.log.replication.factor"), MinISR: b.Int("transaction.state.log.min.isr")},
+		},
+		Configs:           api.ConfigRules(b, func() *meta.Image { return n.quorum.Image() }),
+		Partitions:        int32(b.Int("num.partitions")),
+		ReplicationFactor: int16(b.Int("default.replication.factor")),
+		MinISR:            strconv.Itoa(b.Int("min.insync.replicas")),
+		UncleanElections:  b.Bool("unclean.leader.election.enable"),
+		SegmentBytes:      b.Int("metadata.log.segment.bytes"),
+		SegmentMs:         b.Int64("metadata.log.segment.ms"),
+		SnapshotBytes:     b.Int64("metadata.log.max.record.bytes.between.snapshots"),
+		SnapshotMs:        b.Int64("metadata.log.max.snapshot.interval.ms"),
+		RetentionBytes:    b.Int64("metadata.max.retention.bytes"),
+		RetentionMs:       b.Int64("metadata.max.retention.ms"),
+		Log:               n.log,
+		OnFailure:         func(cause error) { n.end(fmt.Errorf("metadata log in %s failed: %w", n.meta.Path(), cause)) },
 	}
 	if b.IsController() {
 		options.Controller = n.controllerEndpoint()
@@ -462,7 +467,7 @@ func served(feature string) bool {
 
 // createInternalTopic creates a coordinator's topic with the settings that Kafka gives it.
 func (n *Node) createInternalTopic(ctx context.Context, name string) error {
-	topic, ok := api.InternalTopic(n.config, name)
+	topic, ok := n.api.InternalTopic(name)
 	if !ok {
 		return fmt.Errorf("%s is no internal topic", name)
 	}

@@ -24,7 +24,7 @@ func newGroupNode(t testing.TB) *node {
 	n.api.Coord = coord.New(coord.Options{
 		NodeID: 1, Partitions: n.api.Replicas, Image: n.api.Quorum.Image,
 		CreateTopic: func(ctx context.Context, name string) error {
-			topic, ok := InternalTopic(n.api.Config, name)
+			topic, ok := n.api.InternalTopic(name)
 			if !ok {
 				return errors.New("not an internal topic")
 			}

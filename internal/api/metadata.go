@@ -170,7 +170,7 @@ func (a *API) autoCreate(c call, names []string) {
 	}
 	cmd := meta.CreateTopics{Charge: a.Quotas.mutation(c, 0).charge}
 	for _, name := range names {
-		topic, internal := InternalTopic(a.Config, name)
+		topic, internal := a.InternalTopic(name)
 		if !internal {
 			topic = meta.NewTopic{Name: name, Partitions: -1, ReplicationFactor: -1}
 		}
