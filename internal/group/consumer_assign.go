@@ -80,11 +80,8 @@ func (a *assignment) compute() assigned {
 // toAssign is the group as it will be.
 func (ch *change) toAssign(last assign.Assignment) *assignment {
 	c := ch.c
-	if !ch.looked {
-		ch.alike = alike(c.regexReads, c.reads, len(c.members))
-	}
 	a := &assignment{
-		epoch: ch.epoch, cluster: ch.m.cluster, regexes: maps.Clone(c.regexes), alike: ch.alike, members: make([]assignee, 0, len(c.members)+1),
+		epoch: ch.epoch, cluster: ch.m.cluster, regexes: maps.Clone(c.regexes), alike: ch.alike(), members: make([]assignee, 0, len(c.members)+1),
 	}
 	a.assignor, _ = assign.ByName(ch.wantedAssignor())
 	add := func(id string, said *memberSaid, owned assign.Assignment, had bool) {

@@ -62,11 +62,10 @@ type change struct {
 
 	from    int32 // the epoch of the group before
 	epoch   int32 // and after
-	alike   bool
-	looked  bool // the group has looked at its topics
-	placed  bool // there is a record of where it comes to
-	changed bool // what it reads
-	joined  bool // the member is new
+	looked  bool  // the group has looked at its topics
+	placed  bool  // there is a record of where it comes to
+	changed bool  // what it reads
+	joined  bool  // the member is new
 
 	converted *group // the classic group that becomes this one
 }

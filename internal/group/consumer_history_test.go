@@ -567,10 +567,11 @@ func (w *consumerWorld) quieten() {
 			w.fail("%s works on %v and was given %v", c.id, c.has, member.assigned)
 		}
 	}
-	for name, topic := range w.cluster.topics {
+	for _, name := range slices.Sorted(maps.Keys(w.cluster.topics)) {
 		if !g.consumer.readsTopic(name) {
 			continue
 		}
+		topic := w.cluster.topics[name]
 		for p := range topic.Partitions {
 			if !works[part{topic.ID, p}] {
 				w.fail("nobody works on %s-%d", name, p)

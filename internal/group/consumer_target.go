@@ -40,12 +40,8 @@ func (ch *change) look(bump bool) {
 	if !bump && c.seen == ch.m.learned {
 		return
 	}
-	reads, regexReads := ch.readers()
-	members := len(c.members)
-	if c.members[ch.member.id] == nil && ch.replaced == nil {
-		members++
-	}
-	ch.alike, ch.looked = alike(regexReads, reads, members), true
+	ch.looked = true
+	reads := ch.readers()
 	if hash := ch.m.metadataHash(reads); bump || hash != c.hash {
 		ch.epoch++
 		ch.records = append(ch.records, epochRecord(ch.id, ch.epoch, hash))
@@ -55,10 +51,10 @@ func (ch *change) look(bump bool) {
 	}
 }
 
-// readers is what the members will read when what this one says counts.
-func (ch *change) readers() (reads map[string]readers, regexReads map[string]int) {
+// readers is who will read each topic when what this member says counts.
+func (ch *change) readers() map[string]readers {
 	c := ch.c
-	reads = make(map[string]readers, len(c.reads)+len(ch.said.topics))
+	reads := make(map[string]readers, len(c.reads)+len(ch.said.topics))
 	for topic, r := range c.reads {
 		reads[topic] = r
 	}
@@ -67,10 +63,10 @@ func (ch *change) readers() (reads map[string]readers, regexReads map[string]int
 	if old := c.regexes[ch.member.regex]; old != nil && ch.said.regex != ch.member.regex && c.regexReads[ch.member.regex] == 1 {
 		c.countRegex(reads, old, -1)
 	}
-	return reads, ch.regexReaders()
+	return reads
 }
 
-// regexReaders is the second half of readers.
+// regexReaders is how many members will read by each regular expression then.
 func (ch *change) regexReaders() map[string]int {
 	all := make(map[string]int, len(ch.c.regexReads)+1)
 	for regex, n := range ch.c.regexReads {
@@ -79,6 +75,16 @@ func (ch *change) regexReaders() map[string]int {
 	add(all, ch.member.regex, -1)
 	add(all, ch.said.regex, 1)
 	return all
+}
+
+// alike tells whether all members will read the same topics. It is asked for every target: also a member that makes no new epoch changes
+// it, as one that comes and reads nothing, or by an expression of which no topic is known yet.
+func (ch *change) alike() bool {
+	members := len(ch.c.members)
+	if ch.c.members[ch.member.id] == nil && ch.replaced == nil {
+		members++
+	}
+	return alike(ch.regexReaders(), ch.readers(), members)
 }
 
 func countNames(reads map[string]readers, topics []string, by int) {
