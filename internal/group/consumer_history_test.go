@@ -26,6 +26,9 @@ func TestConsumerGroupsUnderRandomHistories(t *testing.T) {
 	}
 }
 
+// calmEvents is how many events there are one by one, at the end.
+const calmEvents = 5
+
 // part is a partition.
 type part struct {
 	id        kafka.TopicID
@@ -39,6 +42,7 @@ type consumerClient struct {
 	classic  bool
 	topics   []string
 	regex    *string
+	assignor *string
 	said     bool // it has told the group what it reads
 	epoch    int32
 	has      map[part]bool // works on
@@ -73,6 +77,7 @@ func consumerHistory(t *testing.T, seed uint64) {
 	}
 	w.eager = w.r.IntN(2) == 0
 	w.cfg.Migration = MigrationPolicy{Upgrade: true, Downgrade: w.eager}
+	w.cfg.RegexRefresh = 30 * time.Second // often, so that what a refresh finds is done when the group is looked at
 	w.cluster.settings.AssignmentInterval = time.Duration(w.r.IntN(2)) * time.Second
 	w.cluster.settings.AssignorOffload = w.r.IntN(4) > 0
 	w.m = w.newMachine()
@@ -82,7 +87,12 @@ func consumerHistory(t *testing.T, seed uint64) {
 		w.step()
 		w.check()
 	}
+	w.calm = true
 	w.quieten()
+	for range calmEvents { // nothing else that happens meanwhile hides what one of them leaves behind
+		w.event(w.r.IntN(10))
+		w.quieten()
+	}
 }
 
 // newMachine makes even small assignments aside.
@@ -110,22 +120,8 @@ func (w *consumerWorld) topic(name string, partitions int32) {
 
 func (w *consumerWorld) step() {
 	switch n := w.r.IntN(40); {
-	case n < 4 && len(w.clients) < 8:
-		w.newClient(nil)
-	case n == 4 && len(w.clients) > 0:
-		w.leave(w.pick())
-	case n == 5 && len(w.clients) > 0: // killed
-		w.drop(w.pick())
-	case n == 6:
-		w.topic(w.oneOf("ta", "tb", "tc", "other"), int32(w.r.IntN(6)))
-	case n == 7:
-		w.reload()
-	case n == 8 && len(w.clients) > 0: // started again, under its id
-		c := w.pick()
-		c.forget()
-	case n == 9 && len(w.clients) > 0:
-		c := w.pick()
-		c.topics, c.regex, c.said = w.reading(), nil, false
+	case n < 10:
+		w.event(n)
 	case n < 12:
 		w.someAside()
 	case n < 16:
@@ -134,6 +130,31 @@ func (w *consumerWorld) step() {
 		w.pick().settle()
 	case len(w.clients) > 0:
 		w.heartbeat(w.pick())
+	}
+}
+
+// event is one of ten that change what has to be done.
+func (w *consumerWorld) event(n int) {
+	switch {
+	case n < 4 && len(w.clients) < 8:
+		w.newClient(nil)
+	case n == 6:
+		w.topic(w.oneOf("ta", "tb", "tc", "other"), int32(w.r.IntN(6)))
+	case n == 7:
+		w.reload()
+	case len(w.clients) == 0:
+	case n == 4:
+		w.leave(w.pick())
+	case n == 5: // killed
+		w.drop(w.pick())
+	case n == 8: // started again, under its id
+		w.pick().forget()
+	case n == 9:
+		c := w.pick()
+		c.said = false
+		if c.topics, c.regex = w.reading(), nil; !c.classic && w.r.IntN(2) == 0 {
+			c.topics, c.regex = nil, w.expression()
+		}
 	}
 }
 
@@ -151,19 +172,28 @@ func (w *consumerWorld) reading() []string {
 	return topics
 }
 
+// expression is a regular expression; one matches no topic.
+func (w *consumerWorld) expression() *string {
+	regex := w.oneOf("t.", "t[ab]", ".*", "none.*")
+	return &regex
+}
+
 func (w *consumerWorld) newClient(instance *string) {
 	w.names++
 	c := &consumerClient{id: fmt.Sprint("m", w.names), instance: instance, topics: w.reading()}
 	c.forget()
 	switch n := w.r.IntN(6); {
 	case n == 0:
-		regex := w.oneOf("t.", "t[ab]", ".*")
-		c.topics, c.regex = nil, &regex
+		c.topics, c.regex = nil, w.expression()
 	case n == 1 && instance == nil:
 		name := fmt.Sprint("i", w.names)
 		c.instance = &name
 	case n < 4 && instance == nil:
 		c.classic = true
+	}
+	if w.r.IntN(4) == 0 {
+		name := assign.RangeName
+		c.assignor = &name
 	}
 	w.clients = append(w.clients, c)
 }
@@ -284,7 +314,7 @@ func (w *consumerWorld) heartbeat(c *consumerClient) {
 		ClientID: "c", ClientHost: "/h", OwnMemberID: true,
 	}
 	if c.epoch == 0 || !c.said {
-		beat.Topics, beat.Regex, beat.RebalanceTimeoutMs = c.topics, c.regex, 60_000
+		beat.Topics, beat.Regex, beat.Assignor, beat.RebalanceTimeoutMs = c.topics, c.regex, c.assignor, 60_000
 		if c.regex == nil {
 			none := ""
 			beat.Regex = &none
@@ -542,7 +572,6 @@ func (w *consumerWorld) check() {
 
 // quieten lets everybody follow until nothing changes, and looks at what has come of it.
 func (w *consumerWorld) quieten() {
-	w.calm = true
 	for range 80 {
 		w.advance(2 * time.Second)
 		for _, c := range w.clients {

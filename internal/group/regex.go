@@ -180,6 +180,12 @@ func (m *Machine) Finish(now time.Time, groupID string, result any) Effects {
 	return Effects{}
 }
 
+// mayGiveUp tells whether a member that reads by an expression new to the group is to have partitions, or will be when the target is made
+// that is being made: it has read something else before. They are for others then, even if the expression matches nothing.
+func (c *consumerGroup) mayGiveUp(regex string) bool {
+	return c.assigning != nil || slices.ContainsFunc(c.ids(), func(id string) bool { return c.members[id].regex == regex && len(c.target[id]) > 0 })
+}
+
 func (m *Machine) finishRegexes(now time.Time, g *group, resolved map[string]*resolvedRegex) Effects {
 	c, groupID := g.consumer, g.id
 	c.resolving = false
@@ -195,6 +201,7 @@ func (m *Machine) finishRegexes(now time.Time, g *group, resolved map[string]*re
 		was := c.regexes[regex]
 		if was == nil {
 			was = &resolvedRegex{}
+			bump = bump || c.mayGiveUp(regex)
 		}
 		if !slices.Equal(was.topics, resolved[regex].topics) {
 			bump = true
