@@ -193,14 +193,30 @@ func (m *Machine) heartbeatConsumer(now time.Time, g *group, c *Heartbeat) kafka
 		return kafka.IllegalGeneration
 	}
 	m.heardConsumer(now, g, member, millis(member.classic.sessionTimeoutMs))
-	// Where nobody speaks the new protocol nobody's heartbeat makes the next target: unlike in Kafka, a member is asked to join for it.
-	stuck := g.consumer.epoch > g.consumer.targetAt && g.consumer.assigning == nil && g.consumer.classic == len(g.consumer.members)
-	if stuck || member.epoch < g.consumer.targetAt || member.state == memberUnrevoked ||
+	if m.onlyJoinsHelp(g.consumer) || member.epoch < g.consumer.targetAt || member.state == memberUnrevoked ||
 		member.state == memberUnreleased && !g.consumer.waitsForOthers(member) {
 		m.awaitJoin(now, g, member)
 		return kafka.RebalanceInProgress
 	}
 	return kafka.None
+}
+
+// onlyJoinsHelp tells whether there is a target to make, and nobody who speaks the new protocol: no heartbeat makes it then, nor the epoch
+// that changed topics need. Unlike in Kafka, members are asked to join for it.
+func (m *Machine) onlyJoinsHelp(c *consumerGroup) bool {
+	return c.classic == len(c.members) && c.assigning == nil && (c.epoch > c.targetAt || m.topicsChanged(c))
+}
+
+// topicsChanged tells whether the topics that a group reads are not as they were when it had its last epoch.
+func (m *Machine) topicsChanged(c *consumerGroup) bool {
+	if c.seen == m.learned {
+		return false
+	}
+	if m.metadataHash(c.reads) != c.hash {
+		return true
+	}
+	c.seen = m.learned
+	return false
 }
 
 // waitsForOthers tells whether something that the member is to get has not been given back yet.
