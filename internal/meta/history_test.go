@@ -38,8 +38,8 @@ func TestHistories(t *testing.T) {
 		}
 	}
 	t.Logf("%d histories: %+v", *historyRuns, sum)
-	least := *historyRuns / 2
-	if sum.acknowledged < 20*least || sum.clean < 5*least || sum.eligible < least/2 || sum.moved < least/2 || sum.altered < 5*least || sum.unclean == 0 {
+	least := *historyRuns / 2 // of few histories nothing can be expected
+	if least >= 50 && (sum.acknowledged < 20*least || sum.clean < 5*least || sum.eligible < least/2 || sum.moved < least/2 || sum.altered < 5*least || sum.unclean == 0) {
 		t.Errorf("%d histories saw no more than %+v: that shows little", *historyRuns, sum)
 	}
 }
