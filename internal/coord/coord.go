@@ -34,9 +34,10 @@ type Partitions interface {
 	EndTransaction(tp kafka.TopicPartition, m replica.Marker, done func(error))
 	// Together lets what is appended meanwhile, little to each of several partitions, become durable in one go.
 	Together(appends func())
-	// Load hands every batch to each, from the start of the log to its end, when all of them are committed. It gives up waiting for that when
-	// one of the channels is closed.
-	Load(tp kafka.TopicPartition, ended, stop <-chan struct{}, each func(record.Batch) error) error
+	// AwaitCommitted waits until what this node leads with is committed, or one of the channels is closed, which is an error.
+	AwaitCommitted(tp kafka.TopicPartition, ended, stop <-chan struct{}) error
+	// Load hands every batch to each, from the start of the log to its end.
+	Load(tp kafka.TopicPartition, each func(record.Batch) error) error
 	// Leads tells whether this node leads the partition, and in which epoch.
 	Leads(tp kafka.TopicPartition) (kafka.Epoch, bool)
 	// BatchBytesMax is the largest batch that Append takes now.

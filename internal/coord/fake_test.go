@@ -124,7 +124,12 @@ func (l *logs) markers(tp kafka.TopicPartition) (list []int64) {
 	return list
 }
 
-func (l *logs) Load(tp kafka.TopicPartition, _, _ <-chan struct{}, each func(record.Batch) error) error {
+// AwaitCommitted has nothing to wait for.
+func (l *logs) AwaitCommitted(kafka.TopicPartition, <-chan struct{}, <-chan struct{}) error {
+	return nil
+}
+
+func (l *logs) Load(tp kafka.TopicPartition, each func(record.Batch) error) error {
 	l.mu.Lock()
 	batches, gate := slices.Clone(l.batches[tp]), l.gate
 	fails := l.failing > 0

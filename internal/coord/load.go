@@ -29,6 +29,11 @@ type reader interface {
 func (s *executor[C, R]) load() {
 	grace := time.AfterFunc(s.c.opts.LoadGrace, func() { s.post(event[C, R]{kind: graceEvent}) })
 	defer grace.Stop()
+	// Before it takes its turn: that may take until other nodes are back, and other loads have nothing to do with it.
+	if err := s.c.opts.Partitions.AwaitCommitted(s.tp, s.ended, s.c.stop.Done()); err != nil {
+		s.post(event[C, R]{kind: loadedEvent, err: err})
+		return
+	}
 	select {
 	case s.c.loads <- struct{}{}:
 		defer func() { <-s.c.loads }()
@@ -37,7 +42,7 @@ func (s *executor[C, R]) load() {
 	}
 	l := loader{c: s.c, read: s.host.reader(), what: s.what, tp: s.tp, ended: s.ended, begun: s.c.opts.Now()}
 	l.reported = l.begun
-	err := s.c.opts.Partitions.Load(s.tp, s.ended, s.c.stop.Done(), l.batch)
+	err := s.c.opts.Partitions.Load(s.tp, l.batch)
 	if err == nil {
 		l.report(s.what + " loaded")
 		s.metrics.Loads.Inc()
@@ -115,7 +120,7 @@ func (l *loader) report(what string) {
 // loaded begins to serve.
 func (s *executor[C, R]) loaded(e *event[C, R]) {
 	if e.err != nil {
-		if !errors.Is(e.err, errClosing) {
+		if !errors.Is(e.err, errClosing) && !errors.Is(e.err, kafka.NotLeaderOrFollower) { // the leader has moved: the metadata tells, or has told
 			s.c.opts.Log.Error("cannot load "+s.what+"; trying again", "partition", s.tp, "error", e.err)
 		}
 		s.refuseWaiting(kafka.CoordinatorLoadInProgress)

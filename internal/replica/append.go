@@ -201,26 +201,28 @@ func (p *replica) commit(batch record.Batch, by writer, done func(kafka.Offset, 
 	return err
 }
 
-// Load hands every batch of a partition that this node leads to each, from the start of the log to its end: all of it durable, as nothing
-// that a power cut could take away may be told of, and committed, as nothing may that another leader would not have. It waits until the
-// high watermark is where the leader's epoch began, unless one of the channels is closed before: then the error is kafka.NotLeaderOrFollower.
-func (m *Manager) Load(tp kafka.TopicPartition, ended, stop <-chan struct{}, each func(record.Batch) error) error {
+// AwaitCommitted makes durable what a partition holds that this node leads, and waits until the high watermark is where its epoch began: what
+// Load hands out then is what every later leader has. It gives up when one of the channels is closed; the error is kafka.NotLeaderOrFollower
+// then.
+func (m *Manager) AwaitCommitted(tp kafka.TopicPartition, ended, stop <-chan struct{}) error {
 	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
 	if err != nil {
 		return err
 	}
-	if err := p.serves(); err != nil {
+	if err := p.flushAll(); err != nil {
 		return err
 	}
-	if !m.osDurability {
-		total := p.appended.Load()
-		end, err := p.log.Flush()
-		if err != nil {
-			return p.failedWrite("flush", err)
-		}
-		p.stable(end, total, nil)
+	return p.epochCommitted(ended, stop)
+}
+
+// Load hands every batch of a partition to each, from the start of the log to its end: all of it durable, as nothing that a power cut
+// could take away may be told of. Of a partition that has other replicas AwaitCommitted comes first.
+func (m *Manager) Load(tp kafka.TopicPartition, each func(record.Batch) error) error {
+	p, err := m.find(kafka.TopicID{}, tp.Topic, tp.Partition)
+	if err != nil {
+		return err
 	}
-	if err := p.epochCommitted(ended, stop); err != nil {
+	if err := p.flushAll(); err != nil {
 		return err
 	}
 	for batch, err := range p.log.Batches(p.log.StartOffset()) {
@@ -231,6 +233,20 @@ func (m *Manager) Load(tp kafka.TopicPartition, ended, stop <-chan struct{}, eac
 			return err
 		}
 	}
+	return nil
+}
+
+// flushAll makes durable what the log holds.
+func (p *replica) flushAll() error {
+	if err := p.serves(); err != nil || p.m.osDurability {
+		return err
+	}
+	total := p.appended.Load()
+	end, err := p.log.Flush()
+	if err != nil {
+		return p.failedWrite("flush", err)
+	}
+	p.stable(end, total, nil)
 	return nil
 }
 

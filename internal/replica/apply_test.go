@@ -263,7 +263,7 @@ func TestCoordinatorsAppendAndLoad(t *testing.T) {
 		t.Errorf("committed up to %d, %v, want 2", got.last, got.err)
 	}
 	load := func() (values []string) {
-		err := w.m.Load(tp, nil, nil, func(b record.Batch) error {
+		err := w.m.Load(tp, func(b record.Batch) error {
 			got, _ := decodeValues(t, b, b.BaseOffset())
 			values = append(values, got...)
 			return nil

@@ -519,7 +519,11 @@ func TestLoadWaitsForTheHighWatermark(t *testing.T) {
 		loaded := make(chan error, 1)
 		batches := 0
 		go func() {
-			loaded <- c.manager(3).Load(tp0, nil, nil, func(record.Batch) error { batches++; return nil })
+			if err := c.manager(3).AwaitCommitted(tp0, nil, nil); err != nil {
+				loaded <- err
+				return
+			}
+			loaded <- c.manager(3).Load(tp0, func(record.Batch) error { batches++; return nil })
 		}()
 		time.Sleep(500 * time.Millisecond)
 		none(t, loaded)
@@ -533,13 +537,13 @@ func TestLoadWaitsForTheHighWatermark(t *testing.T) {
 		c.cut(3, 1)
 		c.elect("t", 0, 1)
 		c.waitLeads(1)
-		stop, nothing := make(chan struct{}), func(record.Batch) error { return nil }
-		go func() { loaded <- c.manager(1).Load(tp0, nil, stop, nothing) }()
+		stop := make(chan struct{})
+		go func() { loaded <- c.manager(1).AwaitCommitted(tp0, nil, stop) }()
 		close(stop)
 		if err := answer(t, loaded); err != kafka.NotLeaderOrFollower {
 			t.Errorf("load of a coordinator that stops: %v", err)
 		}
-		go func() { loaded <- c.manager(1).Load(tp0, nil, nil, nothing) }()
+		go func() { loaded <- c.manager(1).AwaitCommitted(tp0, nil, nil) }()
 		time.Sleep(100 * time.Millisecond)
 		none(t, loaded)
 		c.elect("t", 0, 2)

@@ -149,7 +149,7 @@ func TestATopicIsDeletedWhileItIsLoaded(t *testing.T) {
 		w.mustProduce("t", 0, plain(strings.Repeat("a", 600<<10)))
 	}
 	batches := 0
-	err := w.m.Load(kafka.TopicPartition{Topic: "t"}, nil, nil, func(record.Batch) error {
+	err := w.m.Load(kafka.TopicPartition{Topic: "t"}, func(record.Batch) error {
 		if batches++; batches == 1 {
 			w.deleteTopic(id)
 		}
@@ -180,7 +180,7 @@ func TestLoadTellsOfNothingThatIsNotDurable(t *testing.T) {
 		t.Fatal(err)
 	}
 	batches := 0
-	err = w.m.Load(p.tp, nil, nil, func(b record.Batch) error {
+	err = w.m.Load(p.tp, func(b record.Batch) error {
 		if batches++; b.NextOffset() > p.log.FlushedOffset() {
 			t.Errorf("offset %d was loaded, flushed is up to %d", b.BaseOffset(), p.log.FlushedOffset())
 		}
