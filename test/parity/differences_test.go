@@ -58,7 +58,6 @@ var differences = []*stays{
 	{key: kmsg.Fetch, title: "read3 has ended, committed from 0", field: "AbortedTransactions", why: moreAborted},
 	{key: kmsg.Fetch, title: "read3 has ended, committed from 3", field: "AbortedTransactions", why: moreAborted},
 	{key: kmsg.Fetch, title: "read2 has ended, committed from", field: "AbortedTransactions", why: asTheyBegin},
-	{key: kmsg.Metadata, title: "nobody leads", field: "ISR=", why: "when its broker is unregistered Kafka makes the last replica in sync an eligible leader; here it stays in the set"},
 }
 
 // laterFeatures are Kafka's that are not finalised here, and when they come.
