@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	bigendian "encoding/binary"
 	"fmt"
@@ -17,7 +18,8 @@ import (
 // viewTransactions asks a broker for everything that transactions change in its answers: fetches at both isolation levels from
 // many offsets and with several limits, offsets by name and by time, and the producers. What two brokers may answer differently
 // to the same log is left out: where the last bytes, of part of a batch, end; and aborted transactions behind the bytes that are
-// returned, which Kafka lists as its sparse index ends later. Raftsman lists none of these.
+// returned, which Kafka lists as its sparse index ends later. Raftsman lists none of these, and all as
+// they begin, where Kafka has them as they end.
 func viewTransactions(t testing.TB, addr string, exact bool) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -82,6 +84,13 @@ func describeFetch(t testing.TB, f kmsg.FetchResponseTopicPartition, from int64,
 		next = int64(bigendian.BigEndian.Uint64(rest)) + int64(bigendian.BigEndian.Uint32(rest[23:])) + 1
 		rest = rest[size:]
 	}
+	asTheyBegin := func(a, b kmsg.FetchResponseTopicPartitionAbortedTransaction) int {
+		return cmp.Compare(a.FirstOffset, b.FirstOffset)
+	}
+	if exact && !slices.IsSortedFunc(f.AbortedTransactions, asTheyBegin) {
+		t.Errorf("from %d: aborted transactions do not come as they begin: %v", from, f.AbortedTransactions)
+	}
+	slices.SortFunc(f.AbortedTransactions, asTheyBegin)
 	aborted := "null"
 	if f.AbortedTransactions != nil {
 		aborted = ""
