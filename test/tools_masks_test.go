@@ -125,10 +125,6 @@ var toolDifferences = []*toolDifference{
 		why: "a feature is listed when all requests that it is about are served",
 	},
 	{
-		command: "$ metadata-quorum remove-controller", line: regexp.MustCompile(`Exception: MESSAGE$`),
-		why: "voters come and go with clusters of several nodes; the requests for it are not served yet",
-	},
-	{
 		command: "--cluster-metadata-decoder", line: regexp.MustCompile(`^(\||baseOffset)`),
 		why: "the same commands leave other records of metadata: Kafka writes one that does nothing twice a second, and batches by its own rules. That it reads all of ours is compared",
 	},

@@ -15,7 +15,7 @@ func (a *API) addRaftVoter(c call) {
 	}
 	resp := kmsg.NewPtrAddRaftVoterResponse()
 	if !a.ofThisCluster(req.ClusterID) {
-		resp.ErrorCode = int16(kafka.InconsistentClusterId)
+		resp.ErrorCode, resp.ErrorMessage = int16(kafka.InconsistentClusterId), a.anotherCluster(req.ClusterID)
 		c.answer(resp)
 		return
 	}

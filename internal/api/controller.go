@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -59,6 +60,11 @@ const metadataPartition = 0
 
 // ofThisCluster tells whether a message is meant for this cluster. A message need not say.
 func (a *API) ofThisCluster(id *string) bool { return id == nil || *id == a.ClusterID() }
+
+// anotherCluster is what is said to who names another cluster, in Kafka's words.
+func (a *API) anotherCluster(id *string) *string {
+	return new(fmt.Sprintf("The given id %q doesn't match the cluster id %q", *id, a.ClusterID()))
+}
 
 // ask hands a message to the quorum. When ok is false the connection was closed: the node is not there.
 func ask[R kraft.Response](a *API, c call, request kraft.Request) (response R, ok bool) {

@@ -58,6 +58,8 @@ var table = []entry{
 	{key: kmsg.PushTelemetry, min: 0, max: 0, handle: (*API).pushTelemetry},
 	{key: kmsg.ListConfigResources, min: 0, max: 1, handle: (*API).listConfigResources},
 	{key: kmsg.DescribeTopicPartitions, min: 0, max: 0, handle: (*API).describeTopicPartitions},
+	{key: kmsg.AddRaftVoter, min: 0, max: 1, handle: (*API).addRaftVoter, forwarded: true},
+	{key: kmsg.RemoveRaftVoter, min: 0, max: 0, handle: (*API).removeRaftVoter, forwarded: true},
 	{key: kmsg.UnregisterController, min: 0, max: 0, handle: (*API).unregisterController, forwarded: true},
 }
 

@@ -101,3 +101,17 @@ func DescribeSCRAM(version int16, users ...string) *kmsg.DescribeUserSCRAMCreden
 	}
 	return req
 }
+
+// AddVoter wants a controller to vote that listens there.
+func AddVoter(version int16, id int32, directory [16]byte, listeners ...kmsg.AddRaftVoterRequestListener) *kmsg.AddRaftVoterRequest {
+	req := At(version, kmsg.NewPtrAddRaftVoterRequest())
+	req.TimeoutMillis, req.VoterID, req.VoterDirectoryID, req.Listeners = 5000, id, directory, listeners
+	return req
+}
+
+// RemoveVoter wants a controller not to vote any more.
+func RemoveVoter(version int16, id int32, directory [16]byte) *kmsg.RemoveRaftVoterRequest {
+	req := At(version, kmsg.NewPtrRemoveRaftVoterRequest())
+	req.VoterID, req.VoterDirectoryID = id, directory
+	return req
+}

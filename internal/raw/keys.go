@@ -6,7 +6,6 @@ import (
 
 // When a key or a rule that is not served comes: the work it waits for.
 const (
-	ComesWithCluster  = "issue 7: cluster"
 	ComesWithSecurity = "later: users, passwords, access"
 	ComesWithShare    = "later: share groups"
 	ComesWithStreams  = "later: streams groups"
@@ -83,12 +82,12 @@ var Keys = []Key{
 	{kmsg.PushTelemetry, 0, 0, ""},
 	{kmsg.ListConfigResources, 0, 1, ""},
 	{kmsg.DescribeTopicPartitions, 0, 0, ""},
-	{76, 1, 1, ComesWithShare},   // ShareGroupHeartbeat
-	{77, 1, 1, ComesWithShare},   // ShareGroupDescribe
-	{78, 1, 2, ComesWithShare},   // ShareFetch
-	{79, 1, 2, ComesWithShare},   // ShareAcknowledge
-	{80, 0, 1, ComesWithCluster}, // AddRaftVoter
-	{81, 0, 0, ComesWithCluster}, // RemoveRaftVoter
+	{76, 1, 1, ComesWithShare}, // ShareGroupHeartbeat
+	{77, 1, 1, ComesWithShare}, // ShareGroupDescribe
+	{78, 1, 2, ComesWithShare}, // ShareFetch
+	{79, 1, 2, ComesWithShare}, // ShareAcknowledge
+	{kmsg.AddRaftVoter, 0, 1, ""},
+	{kmsg.RemoveRaftVoter, 0, 0, ""},
 	{83, 0, 0, ComesWithShare},   // InitializeShareGroupState
 	{84, 0, 0, ComesWithShare},   // ReadShareGroupState
 	{85, 0, 1, ComesWithShare},   // WriteShareGroupState

@@ -84,6 +84,7 @@ type world struct {
 	asked    int32               // the subscription of clients' metrics that was answered last
 	words    map[string]string   // what the broker chose → what the conversation calls it
 	markers  int                 // of settle
+	voter    [16]byte            // the directory of the only one
 }
 
 func newWorld(t *testing.T, address string) *world {
@@ -235,6 +236,14 @@ func (w *world) learn(req kmsg.Request, resp kmsg.Response) {
 	case *kmsg.GetTelemetrySubscriptionsResponse:
 		if resp.ErrorCode == 0 {
 			w.asked = resp.SubscriptionID
+		}
+	case *kmsg.DescribeQuorumResponse:
+		for _, t := range resp.Topics {
+			for _, p := range t.Partitions {
+				if len(p.CurrentVoters) > 0 && resp.Version > 1 {
+					w.voter = p.CurrentVoters[0].ReplicaDirectoryID
+				}
+			}
 		}
 	case *kmsg.FetchResponse:
 		if resp.SessionID != 0 {

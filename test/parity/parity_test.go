@@ -75,6 +75,7 @@ func everything() *conversation {
 	c.transactions()
 	c.dynamics()
 	c.describeQuorum()
+	c.voters()
 	c.electLeaders()
 	c.reassignments()
 	c.credentials()
@@ -171,7 +172,11 @@ func TestEveryVersionHasAGoodAndABadCase(t *testing.T) {
 
 // neverSucceeds names what is not to be done on a listener without logins, and by a quorum of one.
 func neverSucceeds(key kmsg.Key) bool {
-	return key == kmsg.SASLHandshake || key == kmsg.SASLAuthenticate || key == kmsg.UnregisterController
+	switch key {
+	case kmsg.SASLHandshake, kmsg.SASLAuthenticate, kmsg.UnregisterController, kmsg.AddRaftVoter, kmsg.RemoveRaftVoter:
+		return true
+	}
+	return false
 }
 
 // neverFails names what has no way to go wrong on one healthy node.
