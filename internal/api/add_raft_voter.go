@@ -15,7 +15,7 @@ func (a *API) addRaftVoter(c call) {
 	}
 	resp := kmsg.NewPtrAddRaftVoterResponse()
 	if !a.ofThisCluster(req.ClusterID) {
-		resp.ErrorCode, resp.ErrorMessage = int16(kafka.InconsistentClusterId), a.anotherCluster(req.ClusterID)
+		resp.ErrorCode, resp.ErrorMessage = int16(kafka.InconsistentClusterId), a.anotherCluster()
 		c.answer(resp)
 		return
 	}

@@ -61,9 +61,9 @@ const metadataPartition = 0
 // ofThisCluster tells whether a message is meant for this cluster. A message need not say.
 func (a *API) ofThisCluster(id *string) bool { return id == nil || *id == a.ClusterID() }
 
-// anotherCluster is what is said to who names another cluster, in Kafka's words.
-func (a *API) anotherCluster(id *string) *string {
-	return new(fmt.Sprintf("The given id %q doesn't match the cluster id %q", *id, a.ClusterID()))
+// anotherCluster is what is said to who names another cluster. The name is not repeated: it may be as long as a string can be.
+func (a *API) anotherCluster() *string {
+	return new(fmt.Sprintf("The given id doesn't match the cluster id %q", a.ClusterID()))
 }
 
 // ask hands a message to the quorum. When ok is false the connection was closed: the node is not there.

@@ -15,7 +15,7 @@ func (a *API) removeRaftVoter(c call) {
 	}
 	resp := kmsg.NewPtrRemoveRaftVoterResponse()
 	if !a.ofThisCluster(req.ClusterID) {
-		resp.ErrorCode, resp.ErrorMessage = int16(kafka.InconsistentClusterId), a.anotherCluster(req.ClusterID)
+		resp.ErrorCode, resp.ErrorMessage = int16(kafka.InconsistentClusterId), a.anotherCluster()
 		c.answer(resp)
 		return
 	}
