@@ -6,16 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func quorumScript() *script {
 	return &script{
-		instead: "raftsman cluster describe",
+		instead: "raftsman cluster quorum",
 		verbs:   []string{"describe", "add-controller", "remove-controller"},
-		options: append(common(), flags("status", "replication", "human-readable")...),
+		options: common(slices.Concat(flags("status", "replication", "human-readable", "dry-run", "unregister"), values("controller-id", "controller-directory-id"))...),
+		short:   map[string]string{"-i": "controller-id", "-d": "controller-directory-id"},
 		run:     runQuorum,
 	}
 }
@@ -24,9 +27,13 @@ func runQuorum(ctx context.Context, c *call) error {
 	switch {
 	case c.verb == "":
 		return usagef("")
-	case c.verb != "describe":
-		return fmt.Errorf("%s is not served by this script yet: a cluster has one node, and `raftsman cluster describe` shows it", c.verb)
-	case c.opts.has("status") == c.opts.has("replication"):
+	case c.verb == "add-controller":
+		return errors.New("add-controller is not served by this script: use `raftsman cluster add-voter`, which needs no server.properties")
+	case c.verb == "remove-controller":
+		return c.removeController(ctx)
+	case c.opts.has("status") && c.opts.has("replication"):
+		return usagef("Only one of --status or --replication should be specified with describe sub-command")
+	case !c.opts.has("status") && !c.opts.has("replication"):
 		return usagef("One of --status or --replication must be specified with describe sub-command")
 	case c.opts.has("status") && c.opts.has("human-readable"):
 		return errors.New("The option --human-readable is only supported along with --replication")
@@ -151,4 +158,70 @@ func replicaList(replicas []kmsg.DescribeQuorumResponseTopicPartitionReplicaStat
 		parts = append(parts, text+"}")
 	}
 	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// removeController takes a voter out of the quorum.
+func (c *call) removeController(ctx context.Context) error {
+	for _, name := range []string{"controller-id", "controller-directory-id"} {
+		if !c.opts.has(name) {
+			return usagef("argument --%s is required", name)
+		}
+	}
+	text := c.opts.value("controller-id")
+	id, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return usagef("argument --controller-id/-i: could not convert '%s' to Integer (For input string: \"%s\")", text, text)
+	}
+	directory, err := parseDirectory(c.opts.value("controller-directory-id"))
+	if err != nil {
+		return fmt.Errorf("Failed to parse --controller-directory-id: %w", err) //nolint:staticcheck // Kafka's words
+	}
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	removed, unregistered := "DRY RUN of removing", "DRY RUN of unregistering"
+	if !c.opts.has("dry-run") {
+		req := kmsg.NewPtrRemoveRaftVoterRequest()
+		req.VoterID, req.VoterDirectoryID = int32(id), directory
+		resp, err := req.RequestWith(ctx, c.cl)
+		if err != nil {
+			return err
+		}
+		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+			return errors.New(exception(err, deref(resp.ErrorMessage)))
+		}
+		removed, unregistered = "Removed", "Unregistered"
+	}
+	c.print("%s KRaft controller %d with directory id %s\n", removed, id, base64.RawURLEncoding.EncodeToString(directory[:]))
+	if !c.opts.has("unregister") {
+		return nil
+	}
+	if !c.opts.has("dry-run") {
+		req := kmsg.NewPtrUnregisterControllerRequest()
+		req.ControllerID = int32(id)
+		resp, err := req.RequestWith(ctx, c.cl)
+		if err != nil {
+			return err
+		}
+		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+			return errors.New(exception(err, deref(resp.ErrorMessage)))
+		}
+	}
+	c.print("%s KRaft controller %d\n", unregistered, id)
+	return nil
+}
+
+// parseDirectory reads a directory's id, in base64 for URLs as Kafka writes it.
+func parseDirectory(text string) (id [16]byte, err error) {
+	if len(text) > 24 {
+		return id, fmt.Errorf("Input string with prefix `%s` is too long to be decoded as a base64 UUID", text[:24]) //nolint:staticcheck // Kafka's words
+	}
+	b, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(text, "="))
+	if err != nil {
+		return id, err
+	}
+	if len(b) != len(id) {
+		return id, fmt.Errorf("Input string `%s` decoded as %d bytes, which is not equal to the expected 16 bytes of a base64-encoded UUID", text, len(b)) //nolint:staticcheck // Kafka's words
+	}
+	return [16]byte(b), nil
 }
