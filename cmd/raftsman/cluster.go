@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func clusterCommand(a *app) *cobra.Command {
-	return family("cluster", "Describe the cluster, its health and what it serves", clusterDescribeCommand(a), clusterHealthCommand(a), clusterVersionsCommand(a))
+	return family("cluster", "Describe the cluster, its health and what it serves",
+		clusterDescribeCommand(a), clusterHealthCommand(a), clusterQuorumCommand(a), clusterAddVoterCommand(a), clusterRemoveVoterCommand(a), clusterVersionsCommand(a))
 }
 
 // clusterView is what `cluster describe` shows.
@@ -151,17 +151,8 @@ func (a *app) viewQuorum(ctx context.Context) *quorumView {
 		return nil
 	}
 	defer cl.Close()
-	req := kmsg.NewPtrDescribeQuorumRequest()
-	topic := kmsg.NewDescribeQuorumRequestTopic()
-	topic.Topic = "__cluster_metadata"
-	topic.Partitions = append(topic.Partitions, kmsg.NewDescribeQuorumRequestTopicPartition())
-	req.Topics = append(req.Topics, topic)
-	resp, err := req.RequestWith(ctx, cl)
-	if err != nil || len(resp.Topics) != 1 || len(resp.Topics[0].Partitions) != 1 {
-		return nil
-	}
-	p := resp.Topics[0].Partitions[0]
-	if kerr.ErrorForCode(resp.ErrorCode) != nil || kerr.ErrorForCode(p.ErrorCode) != nil {
+	p, _, err := describeQuorum(ctx, cl)
+	if err != nil {
 		return nil
 	}
 	v := &quorumView{Leader: p.LeaderID, Epoch: p.LeaderEpoch, HighWatermark: p.HighWatermark, Voters: []voterView{}}
