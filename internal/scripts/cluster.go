@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/meta"
@@ -17,8 +19,9 @@ import (
 func clusterScript() *script {
 	return &script{
 		instead: "raftsman cluster describe",
-		verbs:   []string{"cluster-id", "list-endpoints", "unregister"},
+		verbs:   []string{"cluster-id", "unregister", "unregister-controller", "list-endpoints"},
 		options: append(common(values("id", "config")...), flags("include-fenced-brokers")...),
+		short:   map[string]string{"-i": "id"},
 		run:     runCluster,
 	}
 }
@@ -27,8 +30,8 @@ func runCluster(ctx context.Context, c *call) error {
 	switch c.verb {
 	case "":
 		return usagef("")
-	case "unregister":
-		return errors.New("unregister is not served by this script yet: a cluster has one node, and `raftsman cluster describe` shows it")
+	case "unregister", "unregister-controller":
+		return c.unregister(ctx)
 	}
 	if err := c.connect(ctx); err != nil {
 		return err
@@ -56,6 +59,52 @@ func runCluster(ctx context.Context, c *call) error {
 		rows = append(rows, []string{fmt.Sprint(b.NodeID), b.Host, fmt.Sprint(b.Port), orNull(b.Rack), state, "broker"})
 	}
 	c.columns(rows)
+	return nil
+}
+
+// unregister takes a broker or a controller out of the cluster that is gone for good.
+func (c *call) unregister(ctx context.Context) error {
+	text := c.opts.value("id")
+	if text == "" {
+		return usagef("argument --id/-i is required")
+	}
+	id, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return usagef("argument --id/-i: could not convert '%s' to Integer (For input string: \"%s\")", text, text)
+	}
+	if err := c.connect(ctx); err != nil {
+		return err
+	}
+	if c.verb == "unregister-controller" {
+		if err := c.unregisterController(ctx, int32(id)); err != nil {
+			return err
+		}
+		c.print("Controller %d is no longer registered.\n", id)
+		return nil
+	}
+	req := kmsg.NewPtrUnregisterBrokerRequest()
+	req.BrokerID = int32(id)
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil {
+		return err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return errors.New(exception(err, deref(resp.ErrorMessage)))
+	}
+	c.print("Broker %d is no longer registered.\n", id)
+	return nil
+}
+
+func (c *call) unregisterController(ctx context.Context, id int32) error {
+	req := kmsg.NewPtrUnregisterControllerRequest()
+	req.ControllerID = id
+	resp, err := req.RequestWith(ctx, c.cl)
+	if err != nil {
+		return err
+	}
+	if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
+		return errors.New(exception(err, deref(resp.ErrorMessage)))
+	}
 	return nil
 }
 

@@ -197,14 +197,8 @@ func (c *call) removeController(ctx context.Context) error {
 		return nil
 	}
 	if !c.opts.has("dry-run") {
-		req := kmsg.NewPtrUnregisterControllerRequest()
-		req.ControllerID = int32(id)
-		resp, err := req.RequestWith(ctx, c.cl)
-		if err != nil {
+		if err := c.unregisterController(ctx, int32(id)); err != nil {
 			return err
-		}
-		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
-			return errors.New(exception(err, deref(resp.ErrorMessage)))
 		}
 	}
 	c.print("%s KRaft controller %d\n", unregistered, id)

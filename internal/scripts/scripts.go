@@ -286,7 +286,7 @@ var exceptions = map[string]string{
 	"INVALID_GROUP_ID": "InvalidGroupIdException", "UNSUPPORTED_VERSION": "UnsupportedVersionException", "ELECTION_NOT_NEEDED": "ElectionNotNeededException",
 	"PREFERRED_LEADER_NOT_AVAILABLE": "PreferredLeaderNotAvailableException", "ELIGIBLE_LEADERS_NOT_AVAILABLE": "EligibleLeadersNotAvailableException",
 	"BROKER_ID_NOT_REGISTERED": "BrokerIdNotRegisteredException", "KAFKA_STORAGE_ERROR": "KafkaStorageException",
-	"VOTER_NOT_FOUND": "VoterNotFoundException", "REQUEST_TIMED_OUT": "TimeoutException",
+	"CONTROLLER_ID_NOT_REGISTERED": "ControllerIdNotRegisteredException", "VOTER_NOT_FOUND": "VoterNotFoundException", "REQUEST_TIMED_OUT": "TimeoutException",
 }
 
 // exception writes an error as the scripts of Java do: its class and its sentence.
