@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/broker"
+	"github.com/raftsman/raftsman/internal/vfs"
 )
 
 // Option changes how a broker is started.
@@ -27,10 +28,15 @@ type options struct {
 	properties map[string]string
 	dir        string
 	verbose    bool
+
+	// Of a cluster.
+	controllers int // that are nothing else; 0: all nodes are both
+	static      bool
+	newDisk     func() vfs.FS
 }
 
 func newOptions(opts []Option) options {
-	o := options{properties: map[string]string{}}
+	o := options{properties: map[string]string{}, newDisk: func() vfs.FS { return vfs.NewMemory() }}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -48,6 +54,15 @@ func Property(name, value string) Option {
 
 // Verbose writes the broker's log into the test's log.
 func Verbose() Option { return func(o *options) { o.verbose = true } }
+
+// Controllers makes the first n nodes of a cluster controllers and nothing else, and the rest brokers and nothing else.
+func Controllers(n int) Option { return func(o *options) { o.controllers = n } }
+
+// StaticVoters names a cluster's controllers by controller.quorum.voters, and not in their log.
+func StaticVoters() Option { return func(o *options) { o.static = true } }
+
+// Disks gives each node of a cluster a disk of its own, and a new one when it is wiped. Without it they are in memory.
+func Disks(newDisk func() vfs.FS) Option { return func(o *options) { o.newDisk = newDisk } }
 
 // Broker is a running broker of a test.
 type Broker struct {

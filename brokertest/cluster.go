@@ -22,8 +22,8 @@ import (
 	"github.com/raftsman/raftsman/internal/vfs"
 )
 
-// Cluster is a running cluster of a test: several nodes in one process, each a broker and a controller, with real sockets on the loopback
-// and a switch between each pair of them.
+// Cluster is a running cluster of a test: several nodes in one process, each a broker and a controller unless [Controllers] says otherwise,
+// with real sockets on the loopback and a switch between each pair of them.
 type Cluster struct {
 	t       testing.TB
 	options options
@@ -35,7 +35,7 @@ type Cluster struct {
 // member is one node of a cluster, running or not.
 type member struct {
 	id             int
-	client, quorum string // HOST:PORT
+	client, quorum string // HOST:PORT, empty for what it does not serve
 	fs             vfs.FS
 	node           *broker.Node // nil while it does not run
 }
@@ -50,51 +50,65 @@ func StartCluster(t testing.TB, n int, opts ...Option) *Cluster {
 	c := &Cluster{t: t, options: newOptions(opts), network: newNetwork()}
 	for id := 1; id <= n; id++ {
 		port := raw.FreePort(t)
-		m := &member{id: id, client: fmt.Sprintf("127.0.0.1:%d", port), quorum: fmt.Sprintf("127.0.0.1:%d", port+1)}
-		c.network.name(m.client, id)
-		c.network.name(m.quorum, id)
-		if c.options.dir == "" {
-			m.fs = vfs.NewMemory()
+		m := &member{id: id}
+		if dedicated := c.options.controllers; dedicated == 0 || id > dedicated {
+			m.client = fmt.Sprintf("127.0.0.1:%d", port)
+			c.network.name(m.client, id)
 		}
-		c.nodes, c.servers = append(c.nodes, m), append(c.servers, m.quorum)
+		if dedicated := c.options.controllers; dedicated == 0 || id <= dedicated {
+			m.quorum = fmt.Sprintf("127.0.0.1:%d", port+1)
+			c.network.name(m.quorum, id)
+			c.servers = append(c.servers, m.quorum)
+		}
+		if c.options.dir == "" {
+			m.fs = c.options.newDisk()
+		}
+		c.nodes = append(c.nodes, m)
 	}
 	t.Cleanup(c.Close)
 	c.format()
-	c.together(c.start)
+	c.together(c.nodes, c.start)
 	return c
 }
 
-// format makes all disks ready, with all nodes as voters: a cluster that was joined by one node after the other would come to that too, later.
+// format makes all disks ready, with all controllers as voters: a cluster that was joined by one node after the other would come to that
+// too, later.
 func (c *Cluster) format() {
 	c.t.Helper()
-	var quorum broker.Quorum
+	var initial []broker.InitialController
 	random := func(b []byte) { _, _ = cryptorand.Read(b) } // never fails
 	for _, m := range c.nodes {
-		at := netip.MustParseAddrPort(m.quorum)
-		quorum.Initial = append(quorum.Initial, broker.InitialController{
-			ID: kafka.NodeID(m.id), Host: at.Addr().String(), Port: at.Port(), Directory: kafka.NewUUID(random),
-		})
+		if m.quorum != "" && !c.options.static {
+			at := netip.MustParseAddrPort(m.quorum)
+			initial = append(initial, broker.InitialController{
+				ID: kafka.NodeID(m.id), Host: at.Addr().String(), Port: at.Port(), Directory: kafka.NewUUID(random),
+			})
+		}
 	}
-	quorum.ClusterID = kafka.NewUUID(random).String()
+	id := kafka.NewUUID(random).String()
 	for _, m := range c.nodes {
+		quorum := broker.Quorum{ClusterID: id}
+		if m.quorum != "" {
+			quorum.Initial = initial
+		}
 		if _, err := broker.Format(broker.Config{Properties: c.properties(m), FS: m.fs}, quorum); err != nil {
 			c.t.Fatalf("format node %d: %v", m.id, err)
 		}
 	}
 }
 
-// together does something with all nodes at once.
-func (c *Cluster) together(do func(*member) error) {
+// together does something with several nodes at once.
+func (c *Cluster) together(nodes []*member, do func(*member) error) {
 	c.t.Helper()
 	var wg sync.WaitGroup
-	failed := make([]error, len(c.nodes))
-	for i, m := range c.nodes {
+	failed := make([]error, len(nodes))
+	for i, m := range nodes {
 		wg.Go(func() { failed[i] = do(m) })
 	}
 	wg.Wait()
 	for i, err := range failed {
 		if err != nil {
-			c.t.Fatalf("node %d: %v", i+1, err)
+			c.t.Fatalf("start node %d: %v", nodes[i].id, err)
 		}
 	}
 }
@@ -102,11 +116,28 @@ func (c *Cluster) together(do func(*member) error) {
 // properties are a node's server.properties.
 func (c *Cluster) properties(m *member) map[string]string {
 	properties := map[string]string{
-		"node.id":                             strconv.Itoa(m.id),
-		"listeners":                           "PLAINTEXT://" + m.client + ",CONTROLLER://" + m.quorum,
-		"controller.quorum.bootstrap.servers": strings.Join(c.servers, ","),
-		"log.dirs":                            "data",
-		"raftsman.config.strict":              "true",
+		"node.id":                strconv.Itoa(m.id),
+		"log.dirs":               "/data",
+		"raftsman.config.strict": "true",
+	}
+	var roles, listeners []string
+	if m.client != "" {
+		roles, listeners = append(roles, "broker"), append(listeners, "PLAINTEXT://"+m.client)
+	}
+	if m.quorum != "" {
+		roles, listeners = append(roles, "controller"), append(listeners, "CONTROLLER://"+m.quorum)
+	}
+	properties["process.roles"], properties["listeners"] = strings.Join(roles, ","), strings.Join(listeners, ",")
+	if c.options.static {
+		var voters []string
+		for _, m := range c.nodes {
+			if m.quorum != "" {
+				voters = append(voters, fmt.Sprintf("%d@%s", m.id, m.quorum))
+			}
+		}
+		properties["controller.quorum.voters"] = strings.Join(voters, ",")
+	} else {
+		properties["controller.quorum.bootstrap.servers"] = strings.Join(c.servers, ",")
 	}
 	if c.options.dir != "" {
 		properties["log.dirs"] = filepath.Join(c.options.dir, "node"+strconv.Itoa(m.id))
@@ -130,12 +161,23 @@ func (c *Cluster) start(m *member) error {
 	return err
 }
 
-// Seeds returns the addresses of all nodes for bootstrap.servers.
+// Seeds returns the addresses of all brokers for bootstrap.servers.
 func (c *Cluster) Seeds() (seeds []string) {
 	for _, m := range c.nodes {
-		seeds = append(seeds, m.client)
+		if m.client != "" {
+			seeds = append(seeds, m.client)
+		}
 	}
 	return seeds
+}
+
+// Controllers returns the addresses of all controllers for controller.quorum.bootstrap.servers.
+func (c *Cluster) Controllers() []string { return c.servers }
+
+// Disk returns a node's file system, nil with [Dir], and its log directory there.
+func (c *Cluster) Disk(id int) (fs vfs.FS, dir string) {
+	m := c.nodes[id-1]
+	return m.fs, c.properties(m)["log.dirs"]
 }
 
 // Addr returns a node's address for clients.
@@ -174,13 +216,15 @@ func (c *Cluster) stop(m *member) error {
 	return err
 }
 
-// Restart starts a node again that was killed or stopped, and returns when it serves.
-func (c *Cluster) Restart(id int) {
+// Restart starts nodes again that were killed or stopped, at once, and returns when they serve.
+func (c *Cluster) Restart(ids ...int) {
 	c.t.Helper()
-	c.network.revive(id)
-	if err := c.start(c.nodes[id-1]); err != nil {
-		c.t.Fatalf("start node %d again: %v", id, err)
+	var again []*member
+	for _, id := range ids {
+		c.network.revive(id)
+		again = append(again, c.nodes[id-1])
 	}
+	c.together(again, c.start)
 }
 
 // Wipe empties the disk of a node that does not run.
@@ -191,7 +235,7 @@ func (c *Cluster) Wipe(id int) {
 		c.t.Fatalf("node %d runs: its disk can't be emptied", id)
 	}
 	if m.fs != nil {
-		m.fs = vfs.NewMemory()
+		m.fs = c.options.newDisk()
 		return
 	}
 	if err := os.RemoveAll(filepath.Join(c.options.dir, "node"+strconv.Itoa(id))); err != nil {
