@@ -225,7 +225,7 @@ func (w *clusterWorld) calm() {
 func (w *clusterWorld) wipe(id int) {
 	w.Helper()
 	w.calm()
-	if !w.inSync(2 * time.Second) {
+	if w.inSync(3*time.Second) != "" {
 		return
 	}
 	w.end("kill", id, w.cluster.Kill)
@@ -233,52 +233,53 @@ func (w *clusterWorld) wipe(id int) {
 	w.cluster.Wipe(id)
 }
 
-// inSync waits until all replicas are in sync and all nodes vote.
-func (w *clusterWorld) inSync(most time.Duration) bool {
+// inSync waits until all replicas are in sync and all nodes vote, and returns what is missing, if it is in the end.
+func (w *clusterWorld) inSync(most time.Duration) (lacks string) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	for ctx.Err() == nil {
-		if w.isInSync(ctx) {
-			return true
+	for {
+		now := w.lacking(ctx)
+		if now == "" {
+			return ""
 		}
+		if ctx.Err() != nil {
+			return lacks
+		}
+		lacks = now
 		time.Sleep(20 * time.Millisecond)
 	}
-	return false
 }
 
-func (w *clusterWorld) isInSync(ctx context.Context) bool {
+func (w *clusterWorld) lacking(ctx context.Context) string {
 	topics, err := w.admin.ListTopicsWithInternal(ctx)
 	if err != nil || topics.Error() != nil {
-		return false
+		return fmt.Sprintf("topics: %v, %v", err, topics.Error())
 	}
-	for _, topic := range topics {
-		for _, p := range topic.Partitions {
+	for _, topic := range topics.Sorted() {
+		for _, p := range topic.Partitions.Sorted() {
 			if len(p.ISR) < clusterNodes {
-				return false
+				return fmt.Sprintf("%s-%d: leader %d of epoch %d, in sync %v, offline %v", p.Topic, p.Partition, p.Leader, p.LeaderEpoch, p.ISR, p.OfflineReplicas)
 			}
 		}
 	}
-	running := map[int32]bool{}
 	for id := 1; id <= clusterNodes; id++ {
 		quorum, err := describeQuorum().RequestWith(ctx, w.asker.Broker(id))
-		if err != nil || quorum.ErrorCode != 0 || len(quorum.Topics) != 1 {
-			return false
+		if err != nil || quorum.ErrorCode != 0 || len(quorum.Topics) != 1 || quorum.Topics[0].Partitions[0].ErrorCode != 0 {
+			return fmt.Sprintf("node %d describes the quorum: %+v, %v", id, quorum, err)
 		}
 		metadata := quorum.Topics[0].Partitions[0]
-		if metadata.ErrorCode != 0 || len(metadata.CurrentVoters) != clusterNodes {
-			return false
-		}
+		upToDate := map[int32]bool{}
 		for _, v := range metadata.CurrentVoters {
-			running[v.ReplicaID] = v.LastFetchTimestamp != 0 && v.LogEndOffset >= metadata.HighWatermark
+			upToDate[v.ReplicaID] = v.LogEndOffset >= metadata.HighWatermark
+		}
+		for id := range int32(clusterNodes) {
+			if !upToDate[id+1] || len(metadata.CurrentVoters) > clusterNodes {
+				return fmt.Sprintf("high watermark %d, voters %+v", metadata.HighWatermark, metadata.CurrentVoters)
+			}
 		}
 	}
-	for id := range int32(clusterNodes) {
-		if !running[id+1] {
-			return false
-		}
-	}
-	return true
+	return ""
 }
 
 // produce sends numbered records to all partitions, and returns when all of them are acknowledged.
@@ -417,8 +418,8 @@ func (w *clusterWorld) check(groups ...string) {
 	if acked != sent || records != sent {
 		w.fault("%d records were sent, %d acknowledged, %d are there", sent, acked, records)
 	}
-	if !w.inSync(patience) {
-		w.fault("not all replicas are in sync and all nodes voters %v after all was mended", patience)
+	if lacks := w.inSync(patience); lacks != "" {
+		w.Fatalf("seed %d: not all replicas are in sync and all nodes voters %v after all was mended: %s", w.seed, patience, lacks)
 	}
 	w.alike()
 	w.Logf("%d records; %v", records, w.counts)

@@ -115,6 +115,11 @@ func (c *change) topic(differs meta.TopicChange) {
 			c.left = append(c.left, next.slots[i])
 			next.slots[i] = nil
 		}
+		if at := next.slots[i]; at != nil && at.lost && c.m.mayRefill(&t.Partitions[i]) {
+			c.m.fetchers.leave(at)
+			at.awakened().dir.count.Add(-1)
+			next.slots[i] = nil
+		}
 		if next.slots[i] != nil || !here {
 			continue
 		}
@@ -151,7 +156,7 @@ func (c *change) open() {
 		places[i] = c.m.place(p, c.image)
 		p.dir = places[i].dir
 		p.dir.count.Add(1)
-		s.missing = !places[i].exists
+		s.missing, s.lost = !places[i].exists, places[i].lost
 		if s.missing && !places[i].lost {
 			anew[p.dir] = append(anew[p.dir], p.tp)
 		}

@@ -17,7 +17,7 @@ type placement struct {
 }
 
 // place chooses, and sets, the log directory of a partition: where it is found, else where the metadata puts it, else the one with the
-// fewest partitions.
+// fewest partitions. Where the metadata puts it into a directory that is not there, it is made anew if others have its records.
 func (m *Manager) place(p *replica, image *meta.Image) placement {
 	if d, ok := m.found[p.tp]; ok {
 		delete(m.found, p.tp)
@@ -35,13 +35,24 @@ func (m *Manager) place(p *replica, image *meta.Image) placement {
 				return placement{dir: d}
 			}
 		}
-		m.log.Error("a partition answers KAFKA_STORAGE_ERROR: the log directory that holds it is none of log.dirs; "+
-			"put the directory back, or delete the topic", "partition", p.tp.String(), "directory.id", id.String())
-		return placement{dir: m.dirs[0], lost: true}
+		if has, _ := image.Partition(p.tp); !m.mayRefill(has) {
+			m.log.Error("a partition answers KAFKA_STORAGE_ERROR: the log directory that holds it is none of log.dirs; "+
+				"put the directory back, or delete the topic", "partition", p.tp.String(), "directory.id", id.String())
+			return placement{dir: m.dirs[0], lost: true}
+		}
+		m.log.Info("a partition is copied anew from its leader, as the log directory that held it is none of log.dirs any more",
+			"partition", p.tp.String(), "directory.id", id.String())
 	}
 	p.dir = m.emptiest()
 	m.reportPlace(p, image)
 	return placement{dir: p.dir}
+}
+
+// mayRefill tells whether an empty log may take the place of one whose directory is not there, as after a disk was emptied: others have
+// all of its records, this node does not count as one that does, and it is not in a directory that only can't be read now.
+func (m *Manager) mayRefill(has *meta.Partition) bool {
+	safe := slices.Concat(has.ISR, has.ELR)
+	return len(safe) > 0 && !slices.Contains(safe, m.node) && !slices.ContainsFunc(m.dirs, (*logDir).failed)
 }
 
 // holds tells whether the partition's folder is of its topic, or may be.

@@ -19,6 +19,7 @@ import (
 // awakened, and a replica whose log is not open refuses everything.
 type slot struct {
 	awake atomic.Pointer[replica] // nil while the partition sleeps; another one when it moved to another directory
+	lost  bool                    // its log directory is not there; Apply's
 
 	// mu guards all below, and is held while the log is opened. It comes after Apply's lock and before those of the replica and of
 	// the directory's log; never is one slot's taken in another's.
