@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -36,13 +37,16 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 	}
 	produce()
+	voters := votersOf(ctx, t, client)
 	for _, stranger := range []struct {
-		name, id, roles, cluster, says string
+		name, id, roles, cluster string
+		tries                    time.Duration
+		says                     string
 	}{
-		{"a broker with the id of another", "2", "broker", "", "another broker with the id 2 is registered"},
-		{"a node with the id of another", "2", "broker,controller", "", "another"},
-		{"a broker of another cluster", "4", "broker", kafka.NewUUID(func(b []byte) { b[0] = 1 }).String(), "cluster"},
-		{"a node of another cluster", "4", "broker,controller", kafka.NewUUID(func(b []byte) { b[0] = 1 }).String(), "cluster"},
+		{"a broker with the id of another", "2", "broker", "", time.Second, "another broker with the id 2 is registered"},
+		{"a node with the id of another", "2", "broker,controller", "", 6 * time.Second, "another broker with the id 2 is registered"},
+		{"a broker of another cluster", "4", "broker", kafka.NewUUID(func(b []byte) { b[0] = 1 }).String(), time.Second, "is not of the cluster"},
+		{"a node of another cluster", "4", "broker,controller", kafka.NewUUID(func(b []byte) { b[0] = 1 }).String(), time.Second, "is not of the cluster"},
 	} {
 		port := raw.FreePort(t)
 		said := &lines{}
@@ -58,7 +62,7 @@ func TestStrangersAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		starting, enough := context.WithTimeout(ctx, 3*time.Second)
+		starting, enough := context.WithTimeout(ctx, stranger.tries)
 		node, err := broker.Start(starting, config)
 		enough()
 		if err == nil {
@@ -67,7 +71,9 @@ func TestStrangersAreRefused(t *testing.T) {
 		} else if !strings.Contains(err.Error(), stranger.says) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v; want one line with %q", stranger.name, err, stranger.says)
 		}
-		t.Logf("%s: %v\n%s", stranger.name, err, said.text())
+		if !strings.Contains(said.text(), stranger.says) {
+			t.Errorf("%s said\n%s\nwant %q", stranger.name, said.text(), stranger.says)
+		}
 		for id := 1; id <= 3; id++ {
 			select {
 			case <-c.Node(id).Ended():
@@ -76,9 +82,24 @@ func TestStrangersAreRefused(t *testing.T) {
 			}
 		}
 		produce()
+		if now := votersOf(ctx, t, client); !maps.Equal(now, voters) {
+			t.Errorf("%s: the voters are %v, and were %v before", stranger.name, now, voters)
+		}
 	}
-	q,_ := describeQuorum().RequestWith(ctx, client.Broker(1))
-	t.Logf("%+v", q)
+}
+
+// votersOf are the directories of the quorum's voters.
+func votersOf(ctx context.Context, t *testing.T, client *kgo.Client) map[int32][16]byte {
+	t.Helper()
+	quorum, err := describeQuorum().RequestWith(ctx, client)
+	if err != nil || len(quorum.Topics) != 1 {
+		t.Fatalf("describe the quorum: %+v, %v", quorum, err)
+	}
+	voters := map[int32][16]byte{}
+	for _, v := range quorum.Topics[0].Partitions[0].CurrentVoters {
+		voters[v.ReplicaID] = v.ReplicaDirectoryID
+	}
+	return voters
 }
 
 // lines keeps what is written.

@@ -28,6 +28,7 @@ type lifecycle struct {
 	offline      []kafka.UUID // log directories that have failed
 	cordoned     []kafka.UUID // those that take no new replicas; nil: as registered
 	trouble      error        // why the last round came to nothing
+	stranger     error        // that a controller has said it is of another cluster
 	cancel       func()       // ends the round that is under way; nil between rounds
 
 	ready chan struct{} // closed when inService becomes true
@@ -56,7 +57,7 @@ func (l *lifecycle) turn() {
 func (l *lifecycle) unfenced(epoch kafka.BrokerEpoch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.registered, l.epoch, l.trouble = true, epoch, nil
+	l.registered, l.epoch, l.trouble, l.stranger = true, epoch, nil, nil
 	if !l.inService {
 		l.inService = true
 		close(l.ready)
@@ -76,6 +77,9 @@ func (l *lifecycle) wait(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.stranger != nil {
+		return fmt.Errorf("register with the cluster: %w: %w", ctx.Err(), l.stranger)
+	}
 	if l.trouble == nil || errors.Is(l.trouble, kafka.NotController) {
 		return fmt.Errorf("register with the cluster: %w: no active controller was found; a majority of the voters must be up and reach each other", ctx.Err())
 	}
@@ -124,6 +128,18 @@ func (l *lifecycle) note(err error) {
 		l.n.o.Log.Warn("the active controller was not reached, or refused this broker", "error", err)
 	}
 	l.trouble = err
+}
+
+// refusedBy notes, and tells the operator of it once, that a controller is of another cluster.
+func (l *lifecycle) refusedBy(controller kraft.Node) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stranger != nil {
+		return
+	}
+	l.stranger = fmt.Errorf("the controller at %s:%d is not of the cluster %s that this node's log directories are of: %w",
+		controller.Endpoint.Host, controller.Endpoint.Port, l.n.o.ClusterID, kafka.InconsistentClusterId)
+	l.n.o.Log.Error("this node gets into no cluster", "error", l.stranger)
 }
 
 // round registers the broker or sends a heartbeat. It tells whether the next one is due after the interval, and not at once.
@@ -335,7 +351,12 @@ func (n *Node) registerBroker(ctx context.Context, reg meta.Registration) (kafka
 	if err != nil {
 		return meta.NoBrokerEpoch, err
 	}
-	return n.o.Transport.RegisterBroker(ctx, to, reg)
+	epoch, err := n.o.Transport.RegisterBroker(ctx, to, reg)
+	if errors.Is(err, kafka.DuplicateBrokerRegistration) {
+		err = fmt.Errorf("another broker with the id %d is registered, and alive as far as the controller knows; if it is this one before a restart, "+
+			"its session has to end first: %w", reg.ID, err)
+	}
+	return epoch, err
 }
 
 func (n *Node) sendHeartbeat(ctx context.Context, h meta.Heartbeat) (meta.HeartbeatResult, error) {

@@ -319,6 +319,9 @@ func (n *Node) answered(m kraft.Message, response kraft.Response, failed error) 
 			n.o.Log.Error("the quorum's leader has sent records that can't be appended", "leader", m.To.ID, "error", failed)
 		}
 	}
+	if fetched, ok := response.(*kraft.FetchResponse); failed == nil && ok && fetched.Error == kafka.InconsistentClusterId {
+		n.broker.refusedBy(m.To)
+	}
 	n.mu.Lock()
 	n.stepLocked(func(nowMs int64) kraft.Effects {
 		switch {
