@@ -70,11 +70,11 @@ func goesOnWithout(t *testing.T, c *brokertest.Cluster, brokers []int) {
 	create("t", len(brokers))
 	produce(20)
 
-	controller := activeController(t, ctx, client, brokers)
+	controller := activeController(ctx, t, client, brokers)
 	c.Kill(controller)
 	create("without-a-controller", 1)
 	produce(20)
-	if now := activeController(t, ctx, client, without(brokers, controller)); now == controller {
+	if now := activeController(ctx, t, client, without(brokers, controller)); now == controller {
 		t.Errorf("node %d is the active controller, and is dead", now)
 	}
 	c.Restart(controller)
@@ -114,7 +114,7 @@ func without(ids []int, id int) (others []int) {
 }
 
 // activeController asks brokers who leads the quorum.
-func activeController(t *testing.T, ctx context.Context, client *kgo.Client, brokers []int) int {
+func activeController(ctx context.Context, t *testing.T, client *kgo.Client, brokers []int) int {
 	t.Helper()
 	for ctx.Err() == nil {
 		for _, id := range brokers {

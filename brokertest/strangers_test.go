@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -38,20 +39,26 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 	produce()
 	voters := votersOf(ctx, t, client)
+	leads := activeController(ctx, t, client, []int{1, 2, 3})
+	follows := leads%3 + 1
+	elsewhere := kafka.NewUUID(func(b []byte) { b[0] = 1 }).String()
 	for _, stranger := range []struct {
-		name, id, roles, cluster string
-		tries                    time.Duration
-		says                     string
+		name           string
+		id             int
+		roles, cluster string
+		tries          time.Duration
+		says           string
 	}{
-		{"a broker with the id of another", "2", "broker", "", time.Second, "another broker with the id 2 is registered"},
-		{"a node with the id of another", "2", "broker,controller", "", 6 * time.Second, "another broker with the id 2 is registered"},
-		{"a broker of another cluster", "4", "broker", kafka.NewUUID(func(b []byte) { b[0] = 1 }).String(), time.Second, "is not of the cluster"},
-		{"a node of another cluster", "4", "broker,controller", kafka.NewUUID(func(b []byte) { b[0] = 1 }).String(), time.Second, "is not of the cluster"},
+		{"a broker with the id of another", follows, "broker", "", time.Second, fmt.Sprintf("another broker with the id %d is registered", follows)},
+		{"a node with the id of another", follows, "broker,controller", "", 6 * time.Second, fmt.Sprintf("another broker with the id %d is registered", follows)},
+		{"a broker with the id of the active controller", leads, "broker", "", time.Second, "another node has the same id"},
+		{"a broker of another cluster", 4, "broker", elsewhere, time.Second, "is not of the cluster " + elsewhere},
+		{"a node of another cluster", 4, "broker,controller", elsewhere, time.Second, "is not of the cluster " + elsewhere},
 	} {
 		port := raw.FreePort(t)
 		said := &lines{}
 		config := broker.Config{FS: vfs.NewMemory(), Log: slog.New(slog.NewTextHandler(said, nil)), Properties: map[string]string{
-			"node.id": stranger.id, "process.roles": stranger.roles, "log.dirs": "/data",
+			"node.id": strconv.Itoa(stranger.id), "process.roles": stranger.roles, "log.dirs": "/data",
 			"listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", port), "controller.quorum.bootstrap.servers": strings.Join(c.Controllers(), ","),
 		}}
 		if stranger.roles != "broker" {
@@ -68,8 +75,6 @@ func TestStrangersAreRefused(t *testing.T) {
 		if err == nil {
 			node.Kill()
 			t.Errorf("%s serves", stranger.name)
-		} else if !strings.Contains(err.Error(), stranger.says) || strings.Contains(err.Error(), "\n") {
-			t.Errorf("%s: %v; want one line with %q", stranger.name, err, stranger.says)
 		}
 		if !strings.Contains(said.text(), stranger.says) {
 			t.Errorf("%s said\n%s\nwant %q", stranger.name, said.text(), stranger.says)
