@@ -1,0 +1,237 @@
+package test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// clusterTraffic writes to the topic, and reads it in a group of two, while the cluster meets its faults. The values of each partition count
+// from 0, so a record's offset is its value: a record that is lost, twice there or out of order moves all that follow.
+type clusterTraffic struct {
+	t        *testing.T
+	cluster  *cluster
+	producer *kgo.Client
+	stop     context.CancelFunc // ends the producer
+	produced sync.WaitGroup
+
+	mu    sync.Mutex // guards the rest
+	acked [clusterPartitions]int
+	read  [clusterPartitions]map[int64]bool // offsets that the group has read
+}
+
+const clusterGroup = "billing"
+
+// startTraffic makes the topic and begins.
+func (c *cluster) startTraffic() *clusterTraffic {
+	c.t.Helper()
+	w := &clusterTraffic{t: c.t, cluster: c}
+	for p := range w.read {
+		w.read[p] = map[int64]bool{}
+	}
+	eventually(c.t, atLast, "the topic is made", func() error {
+		return c.ask(func(ctx context.Context, admin *kadm.Client) error {
+			_, err := admin.CreateTopic(ctx, clusterPartitions, 3, map[string]*string{"min.insync.replicas": new("2")}, clusterTopic)
+			if errors.Is(err, kerr.TopicAlreadyExists) {
+				return nil // a try before has not heard its answer
+			}
+			return err
+		})
+	})
+	var seeds []string
+	for _, n := range c.nodes {
+		seeds = append(seeds, n.addr)
+	}
+	w.producer = clusterClient(c.t, seeds, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(100), kgo.ProducerLinger(0))
+	ctx, cancel := context.WithCancel(c.t.Context())
+	w.stop = cancel
+	w.produced.Go(func() { w.produce(ctx) })
+	for range 2 {
+		w.consume(seeds)
+	}
+	c.t.Cleanup(func() { // also of a test that fails: nobody logs after it
+		cancel()
+		w.produced.Wait()
+	})
+	return w
+}
+
+// produce writes until ctx ends. Records wait for their acknowledgement as long as it takes.
+func (w *clusterTraffic) produce(ctx context.Context) {
+	pace := time.NewTicker(2 * time.Millisecond)
+	defer pace.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pace.C:
+		}
+		partition, value := i%clusterPartitions, i/clusterPartitions
+		record := &kgo.Record{Topic: clusterTopic, Partition: int32(partition), Value: []byte(strconv.Itoa(value))}
+		w.producer.Produce(context.WithoutCancel(ctx), record, func(r *kgo.Record, err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			switch {
+			case errors.Is(err, kgo.ErrClientClosed): // the test has failed already
+			case err != nil:
+				w.t.Errorf("%d-%d was not acknowledged: %v", partition, value, err)
+			case r.Offset != int64(value) || w.acked[partition] != value:
+				w.t.Errorf("%d-%d was acknowledged at offset %d, after %d others", partition, value, r.Offset, w.acked[partition])
+			default:
+				w.acked[partition]++
+			}
+		})
+	}
+}
+
+// consume starts a member of the group. It stays until the test ends.
+func (w *clusterTraffic) consume(seeds []string) {
+	client := clusterClient(w.t, seeds, kgo.ConsumerGroup(clusterGroup), kgo.ConsumeTopics(clusterTopic), kgo.SessionTimeout(10*time.Second),
+		kgo.HeartbeatInterval(time.Second), kgo.RebalanceTimeout(10*time.Second), kgo.AutoCommitInterval(200*time.Millisecond),
+		kgo.FetchMaxWait(500*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			fetches := client.PollFetches(context.Background())
+			if fetches.IsClientClosed() {
+				return
+			}
+			w.saw(fetches)
+		}
+	}()
+	w.t.Cleanup(func() {
+		client.CloseAllowingRebalance()
+		<-done
+	})
+}
+
+// saw judges what the group was given.
+func (w *clusterTraffic) saw(fetches kgo.Fetches) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, f := range fetches.Errors() {
+		if lost := (*kgo.ErrDataLoss)(nil); errors.As(f.Err, &lost) {
+			w.t.Errorf("the group misses records: %v", f.Err)
+		}
+	}
+	fetches.EachRecord(func(r *kgo.Record) {
+		if string(r.Value) != strconv.FormatInt(r.Offset, 10) {
+			w.t.Errorf("the group has read %q at offset %d of partition %d", r.Value, r.Offset, r.Partition)
+		}
+		w.read[r.Partition][r.Offset] = true
+	})
+}
+
+// goesOn waits until, in every partition, records are acknowledged that were not written yet, and the group has read them.
+func (w *clusterTraffic) goesOn(what string) {
+	w.t.Helper()
+	w.mu.Lock()
+	from := w.acked
+	w.mu.Unlock()
+	eventually(w.t, atLast, "producer and group go on: "+what, func() error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for p, acked := range from {
+			const more = 100 // as many as the producer may have had under way
+			if w.acked[p] <= acked+more || !w.read[p][int64(acked+more)] {
+				return fmt.Errorf("partition %d: %d acknowledged, of them %d since; the group has read %d in all", p, w.acked[p], w.acked[p]-acked, len(w.read[p]))
+			}
+		}
+		return nil
+	})
+}
+
+// finish ends the producer when all that it has written is acknowledged, and waits until the group has read all of it and committed that.
+func (w *clusterTraffic) finish() {
+	w.t.Helper()
+	w.stop()
+	w.produced.Wait()
+	ctx, cancel := context.WithTimeout(w.t.Context(), atLast)
+	defer cancel()
+	if err := w.producer.Flush(ctx); err != nil {
+		w.t.Fatalf("not all is acknowledged: %v", err)
+	}
+	eventually(w.t, atLast, "the group has read and committed all", func() error {
+		return w.cluster.ask(func(ctx context.Context, admin *kadm.Client) error {
+			committed, err := admin.FetchOffsets(ctx, clusterGroup)
+			if err != nil {
+				return err
+			}
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			for p, acked := range w.acked {
+				if at, _ := committed.Lookup(clusterTopic, int32(p)); at.At != int64(acked) || len(w.read[p]) != acked {
+					return fmt.Errorf("partition %d: %d acknowledged, %d read, committed %d", p, acked, len(w.read[p]), at.At)
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// check compares what a node has on its disk with what was acknowledged, which is all that was written.
+func (w *clusterTraffic) check(n *clusterNode) {
+	w.t.Helper()
+	run(w.t, atLast, nil, binary(w.t), "log", "verify", n.dir)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for p, acked := range w.acked {
+		dir := filepath.Join(n.dir, fmt.Sprintf("%s-%d", clusterTopic, p))
+		want := make([]string, acked)
+		for i := range want {
+			want[i] = strconv.Itoa(i)
+		}
+		if got := recordsIn(w.t, dir); !slices.Equal(got, want) {
+			at := 0
+			for at < min(len(got), len(want)) && got[at] == want[at] {
+				at++
+			}
+			w.t.Errorf("node %d, partition %d: %d records, %d were acknowledged; it differs from offset %d on: %v, not %v",
+				n.id, p, len(got), len(want), at, got[at:min(at+5, len(got))], want[at:min(at+5, len(want))])
+		}
+	}
+}
+
+// recordsIn returns the values of all records in a partition's folder. A record at another offset than its place says so.
+func recordsIn(t *testing.T, dir string) (values []string) {
+	t.Helper()
+	segments, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(segments) == 0 {
+		t.Fatalf("segments in %s: %v, %v", dir, segments, err)
+	}
+	dumped := run(t, atLast, nil, binary(t), append([]string{"log", "dump", "--records", "-o", "json"}, segments...)...)
+	decoder := json.NewDecoder(bytes.NewBufferString(dumped))
+	for decoder.More() {
+		var line struct {
+			Entry struct {
+				Records []struct {
+					Offset int64
+					Value  string
+				}
+			}
+		}
+		if err := decoder.Decode(&line); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range line.Entry.Records {
+			if r.Offset != int64(len(values)) {
+				r.Value += fmt.Sprintf(" at offset %d", r.Offset)
+			}
+			values = append(values, r.Value)
+		}
+	}
+	return values
+}
