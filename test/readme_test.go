@@ -2,6 +2,7 @@ package test
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -51,6 +52,17 @@ func TestReadme(t *testing.T) {
 			make.Dir = project
 			p := startProcess(t, "127.0.0.1:9092", make)
 			p.awaitServing(5 * time.Minute)
+		case b.kind == "sh" && strings.HasPrefix(command, "bin/raftsman dev "):
+			dev := exec.Command("bash", "-c", "exec "+command)
+			dev.Dir = project
+			p := startProcess(t, "127.0.0.1:9292", dev)
+			p.awaitServing(atLast)
+			eventually(t, atLast, "all nodes serve", func() error {
+				if !strings.Contains(p.log.String(), "3 nodes serve") {
+					return errors.New(p.log.tail(10))
+				}
+				return nil
+			})
 		case b.kind == "sh" && command == "make test":
 			ci, err := os.ReadFile("../.ci/run")
 			if err != nil {
