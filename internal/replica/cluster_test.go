@@ -47,6 +47,8 @@ type clusterNode struct {
 	fs    *gateFS
 	disk  *faultfs.Disk
 	dirs  int
+	// firstDir is where the metadata has the replicas of new topics, until the disk is wiped.
+	firstDir kafka.UUID
 
 	// Guarded by the cluster's mu.
 	m        *Manager // nil while it is down
@@ -93,6 +95,9 @@ func (n *clusterNode) format() {
 	n.c.Helper()
 	for i := range n.dirs {
 		id := kafka.NewUUID(randomBytes)
+		if i == 0 {
+			n.firstDir = id
+		}
 		properties := commitlog.MetaProperties{ClusterID: "test", NodeID: n.id, ID: id}
 		if err := commitlog.FormatDir(n.fs, fmt.Sprintf("/data%d", i), properties); err != nil {
 			n.c.Fatal(err)
@@ -332,6 +337,9 @@ func (c *cluster) topic(name string, partitions int32, replicas []kafka.NodeID, 
 		p := sysrecord.NewPartitionRecord()
 		p.TopicID, p.PartitionID = id, i
 		p.Replicas, p.ISR, p.Leader, p.LeaderEpoch = replicas, replicas, replicas[int(i)%len(replicas)], 0
+		for _, r := range replicas {
+			p.Directories = append(p.Directories, c.nodes[r].firstDir)
+		}
 		records = append(records, p)
 	}
 	for _, s := range settings {
