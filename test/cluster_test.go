@@ -47,7 +47,7 @@ func TestCluster(t *testing.T) {
 		w.goesOn("after that: " + what)
 		t.Logf("%s: node %d, done after %v, clients went on by %v, healed by %v, clients went on by %v", what, node.id, done, gone, healed, since())
 	}
-	step("a leader is killed", c.leader(0), (*clusterNode).kill, (*clusterNode).start)
+	step("a leader is killed that alone has what was written last", c.leader(0), w.killAhead, (*clusterNode).start)
 	step("the active controller is killed", c.controller(), (*clusterNode).kill, (*clusterNode).start)
 	step("a leader stops for longer than its session", c.leader(1), c.pause, (*clusterNode).proceed)
 	step("a node ends in order", c.leader(2), func(n *clusterNode) { n.process.terminate() }, (*clusterNode).start)

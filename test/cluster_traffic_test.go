@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -32,7 +33,11 @@ type clusterTraffic struct {
 	read  [clusterPartitions]map[int64]bool // offsets that the group has read
 }
 
-const clusterGroup = "billing"
+const (
+	clusterGroup = "billing"
+	// bufferedMax is how many records wait for their acknowledgement at most.
+	bufferedMax = 100
+)
 
 // startTraffic makes the topic and begins.
 func (c *cluster) startTraffic() *clusterTraffic {
@@ -54,7 +59,7 @@ func (c *cluster) startTraffic() *clusterTraffic {
 	for _, n := range c.nodes {
 		seeds = append(seeds, n.addr)
 	}
-	w.producer = clusterClient(c.t, seeds, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(100), kgo.ProducerLinger(0))
+	w.producer = clusterClient(c.t, seeds, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(bufferedMax), kgo.ProducerLinger(0))
 	ctx, cancel := context.WithCancel(c.t.Context())
 	w.stop = cancel
 	w.produced.Go(func() { w.produce(ctx) })
@@ -128,11 +133,30 @@ func (w *clusterTraffic) saw(fetches kgo.Fetches) {
 		}
 	}
 	fetches.EachRecord(func(r *kgo.Record) {
-		if string(r.Value) != strconv.FormatInt(r.Offset, 10) {
+		if string(r.Value) != strconv.FormatInt(r.Offset, 10) && !w.t.Failed() { // those that follow are wrong as well
 			w.t.Errorf("the group has read %q at offset %d of partition %d", r.Value, r.Offset, r.Partition)
 		}
 		w.read[r.Partition][r.Offset] = true
 	})
+}
+
+// killAhead kills a leader after its followers have stood still for a while: what it alone has must not have been acknowledged.
+func (w *clusterTraffic) killAhead(leader *clusterNode) {
+	w.t.Helper()
+	others := slices.DeleteFunc(slices.Clone(w.cluster.nodes), func(n *clusterNode) bool { return n == leader })
+	for _, n := range others {
+		n.signal(syscall.SIGSTOP)
+	}
+	eventually(w.t, atLast, "the producer waits while all followers stand still", func() error {
+		if waiting := w.producer.BufferedProduceRecords(); waiting < bufferedMax {
+			return fmt.Errorf("%d records wait", waiting)
+		}
+		return nil
+	})
+	leader.kill()
+	for _, n := range others {
+		n.proceed()
+	}
 }
 
 // goesOn waits until, in every partition, records are acknowledged that were not written yet, and the group has read them.
@@ -142,10 +166,13 @@ func (w *clusterTraffic) goesOn(what string) {
 	from := w.acked
 	w.mu.Unlock()
 	eventually(w.t, atLast, "producer and group go on: "+what, func() error {
+		if w.t.Failed() {
+			w.t.FailNow()
+		}
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for p, acked := range from {
-			const more = 100 // as many as the producer may have had under way
+			const more = bufferedMax // those may have been written before
 			if w.acked[p] <= acked+more || !w.read[p][int64(acked+more)] {
 				return fmt.Errorf("partition %d: %d acknowledged, of them %d since; the group has read %d in all", p, w.acked[p], w.acked[p]-acked, len(w.read[p]))
 			}
