@@ -50,7 +50,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		says           string
 	}{
 		{"a broker with the id of another", follows, "broker", "", time.Second, fmt.Sprintf("another broker with the id %d is registered", follows)},
-		{"a node with the id of another", follows, "broker,controller", "", 6 * time.Second, fmt.Sprintf("another broker with the id %d is registered", follows)},
+		{"a node with the id of another", follows, "broker,controller", "", 4 * time.Second, fmt.Sprintf("another broker with the id %d is registered", follows)},
 		{"a broker with the id of the active controller", leads, "broker", "", time.Second, "another node has the same id"},
 		{"a broker of another cluster", 4, "broker", elsewhere, time.Second, "is not of the cluster " + elsewhere},
 		{"a node of another cluster", 4, "broker,controller", elsewhere, time.Second, "is not of the cluster " + elsewhere},
@@ -59,7 +59,8 @@ func TestStrangersAreRefused(t *testing.T) {
 		said := &lines{}
 		config := broker.Config{FS: vfs.NewMemory(), Log: slog.New(slog.NewTextHandler(said, nil)), Properties: map[string]string{
 			"node.id": strconv.Itoa(stranger.id), "process.roles": stranger.roles, "log.dirs": "/data",
-			"listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", port), "controller.quorum.bootstrap.servers": strings.Join(c.Controllers(), ","),
+			"controller.quorum.fetch.timeout.ms": "500", // also when it asks to vote
+			"listeners":                          fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", port), "controller.quorum.bootstrap.servers": strings.Join(c.Controllers(), ","),
 		}}
 		if stranger.roles != "broker" {
 			config.Properties["listeners"] += fmt.Sprintf(",CONTROLLER://127.0.0.1:%d", port+1)

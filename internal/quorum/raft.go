@@ -303,6 +303,10 @@ func (n *Node) sendLocked(m kraft.Message) {
 			n.answered(m, nil, errNoTransport)
 			return
 		}
+		if remove, is := m.Request.(*kraft.RemoveVoterRequest); is && remove.Voter.ID == n.o.NodeID && !n.isProven() {
+			n.answered(m, nil, errUnproven)
+			return
+		}
 		response, err := n.o.Transport.Ask(ctx, m.To, m.Request)
 		n.answered(m, response, err)
 	})
@@ -310,6 +314,17 @@ func (n *Node) sendLocked(m kraft.Message) {
 
 // errNoTransport is what comes of a message of a node that is to be the whole quorum, as when it is asked to add a voter.
 var errNoTransport = errors.New("this node reaches no other")
+
+// errUnproven keeps a node from the place of a voter that may be another process of the same id.
+var errUnproven = errors.New("this node's broker is not registered")
+
+// isProven tells whether a voter of this node's id with another directory can be taken for its own former one, which is to be removed: no
+// other process of that id lives, or its broker would not have been registered. Of a node that is a controller alone this is not known.
+func (n *Node) isProven() bool {
+	n.broker.mu.Lock()
+	defer n.broker.mu.Unlock()
+	return n.o.ControllerOnly || n.broker.registered
+}
 
 // answered tells the member what came of a message.
 func (n *Node) answered(m kraft.Message, response kraft.Response, failed error) {
