@@ -109,7 +109,7 @@ func (w *clusterWorld) client(extra ...kgo.Opt) *kgo.Client {
 	client, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(w.cluster.Seeds()...),
 		kgo.MetadataMinAge(50 * time.Millisecond), kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
-		kgo.RequestTimeoutOverhead(5*time.Second), kgo.AlwaysRetryEOF(), // a node that ends breaks connections that are new, too
+		kgo.RequestTimeoutOverhead(5 * time.Second), kgo.AlwaysRetryEOF(), // a node that ends breaks connections that are new, too
 	}, extra...)...)
 	if err != nil {
 		w.Fatal(err)
