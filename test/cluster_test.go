@@ -40,18 +40,19 @@ func TestCluster(t *testing.T) {
 		fault(node)
 		done := since()
 		w.goesOn(what)
-		gone := since()
+		going := since()
 		mend(node)
 		c.healed()
 		healed := since()
 		w.goesOn("after that: " + what)
-		t.Logf("%s: node %d, done after %v, clients went on by %v, healed by %v, clients went on by %v", what, node.id, done, gone, healed, since())
+		t.Logf("%s: node %d, done after %v, clients went on by %v, healed by %v, clients went on by %v", what, node.id, done, going, healed, since())
 	}
 	step("a leader is killed that alone has what was written last", c.leader(0), w.killAhead, (*clusterNode).start)
 	step("the active controller is killed", c.controller(), (*clusterNode).kill, (*clusterNode).start)
 	step("a leader stops for longer than its session", c.leader(1), c.pause, (*clusterNode).proceed)
 	step("a node ends in order", c.leader(2), func(n *clusterNode) { n.process.terminate() }, (*clusterNode).start)
 	step("a follower loses its disk", c.follower(0), (*clusterNode).lose, (*clusterNode).start)
+	step("all nodes are killed", c.leader(0), c.blackout, func(*clusterNode) {})
 
 	w.finish()
 	c.stop()
@@ -165,6 +166,17 @@ func (c *cluster) pause(n *clusterNode) {
 			return nil
 		})
 	})
+}
+
+// blackout kills all nodes before one of them is started again.
+func (c *cluster) blackout(*clusterNode) {
+	c.t.Helper()
+	for _, n := range c.nodes {
+		n.kill()
+	}
+	for _, n := range c.nodes {
+		n.start()
+	}
 }
 
 func (n *clusterNode) proceed() { n.signal(syscall.SIGCONT) }
