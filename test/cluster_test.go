@@ -113,8 +113,8 @@ func startCluster(t *testing.T) *cluster {
 // clusterClient has no long patience with a node that does not answer: another may have its place.
 func clusterClient(t *testing.T, seeds []string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(seeds...), kgo.RequestTimeoutOverhead(2*time.Second),
-		kgo.ProduceRequestTimeout(3*time.Second), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(10*time.Second))...)
+	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(seeds...), kgo.RequestTimeoutOverhead(time.Second),
+		kgo.ProduceRequestTimeout(2*time.Second), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(10*time.Second))...)
 	if err != nil {
 		t.Fatal(err)
 	}
