@@ -2,25 +2,20 @@ package kraft
 
 import (
 	"cmp"
-	"flag"
 	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "rewrite what the scenarios expect")
-
-// TestScenarios runs testdata/*.txt. A scenario is a list of blocks: commands, a line of four dashes, and what came of them.
-// Run with -update to rewrite the second part, and read the difference.
+// TestScenarios runs testdata/*.txt, see [transcript.Run].
 //
 // Node 1 with directory A is looked at; a replica is written as 2B, without its directory as 2, and nobody as none. Its effects are done
 // at once. A command is
@@ -44,48 +39,17 @@ var update = flag.Bool("update", false, "rewrite what the scenarios expect")
 //	append N                                     a leader's records
 //	hold | flush                                 nothing is flushed from here on, until flush
 //	refuse | resign | shutdown | describe        refuse: the disk is full for the next append
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScenario(t, file) })
-	}
+func TestScenarios(t *testing.T) { transcript.Run(t, beginScenario) }
+
+func beginScenario(t *testing.T) (command func(string), outcome func() string) {
+	s := newScenario(t)
+	return s.run, s.outcome
 }
 
-func runScenario(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newScenario(t)
-	var out strings.Builder
-	for i, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
-		commands, want, _ := strings.Cut(block, "\n----")
-		s.out.Reset()
-		for line := range strings.SplitSeq(commands, "\n") {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				s.run(line)
-			}
-		}
-		got := strings.TrimSpace(s.out.String())
-		if got == "" {
-			got = "nothing"
-		}
-		if want = strings.TrimSpace(want); got != want && !*update {
-			t.Errorf("%s, block %d:\n%s\ngot:\n%s\n\nwant:\n%s", file, i+1, commands, got, want)
-		}
-		if i > 0 {
-			out.WriteString("\n")
-		}
-		fmt.Fprintf(&out, "%s\n----\n%s\n", strings.TrimSpace(commands), got)
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+// outcome returns what has come of the commands since it was asked before.
+func (s *scenario) outcome() string {
+	defer s.out.Reset()
+	return s.out.String()
 }
 
 // scenario is node 1 with what is around it.

@@ -1,10 +1,7 @@
 package txn
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -12,12 +9,10 @@ import (
 	"time"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/transcript"
 )
 
-var update = flag.Bool("update", false, "rewrite what the scenarios expect")
-
-// TestScenarios runs testdata/*.txt. A scenario is a list of blocks: commands, a line of four dashes, and what came of them.
-// Run with -update to rewrite the second part, and read the difference.
+// TestScenarios runs testdata/*.txt, see [transcript.Run].
 //
 // Every request has a name, by which its reply is found. A producer reads id/epoch. A command is
 //
@@ -35,48 +30,19 @@ var update = flag.Bool("update", false, "rewrite what the scenarios expect")
 //	reload                                       another machine reads the log
 //
 // and all take id=; without it the transactional id is x.
-func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runScenario(t, file) })
-	}
+func TestScenarios(t *testing.T) { transcript.Run(t, beginScenario) }
+
+func runScenario(t *testing.T, file string) { transcript.File(t, file, beginScenario) }
+
+func beginScenario(t *testing.T) (command func(string), outcome func() string) {
+	s := newScenario(t)
+	return s.run, s.outcome
 }
 
-func runScenario(t *testing.T, file string) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newScenario(t)
-	var out strings.Builder
-	for i, block := range strings.Split(strings.TrimSpace(string(text)), "\n\n") {
-		commands, want, _ := strings.Cut(block, "\n----")
-		s.out.Reset()
-		for line := range strings.SplitSeq(commands, "\n") {
-			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-				s.run(line)
-			}
-		}
-		got := strings.TrimSpace(s.out.String())
-		if got == "" {
-			got = "nothing"
-		}
-		if want = strings.TrimSpace(want); got != want && !*update {
-			t.Errorf("%s, block %d:\n%s\ngot:\n%s\n\nwant:\n%s", file, i+1, commands, got, want)
-		}
-		if i > 0 {
-			out.WriteString("\n")
-		}
-		fmt.Fprintf(&out, "%s\n----\n%s\n", strings.TrimSpace(commands), got)
-	}
-	if *update {
-		if err := os.WriteFile(file, []byte(out.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+// outcome returns what has come of the commands since it was asked before.
+func (s *scenario) outcome() string {
+	defer s.out.Reset()
+	return s.out.String()
 }
 
 type scenario struct {
