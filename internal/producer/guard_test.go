@@ -89,6 +89,27 @@ func TestAMarkerBetweenQuestionAndAppendTakesTheGuard(t *testing.T) {
 	g.want("with the guard before last", g.send(p, stale), kafka.InvalidTxnState)
 }
 
+// TestSequencesOfATransactionThatEnded: what a transaction sends with the sequences of one before it, in the same epoch as before
+// protocol 2, are other records. An answer that they are in the log would lose them.
+func TestSequencesOfATransactionThatEnded(t *testing.T) {
+	for _, commits := range []bool{false, true} {
+		g := newGuarded(t)
+		zero, one, two := record.Producer{ID: 1}, record.Producer{ID: 1, BaseSequence: 1}, record.Producer{ID: 1, BaseSequence: 2}
+		g.want("the first batch", g.send(zero, g.verify(zero, false)), kafka.None)
+		g.want("the second", g.send(one, NoGuard), kafka.None)
+		g.want("the second again", g.send(one, NoGuard), kafka.None)
+		g.mark(1, 0, commits)
+		g.want("the second in the next transaction", g.send(one, g.verify(one, false)), kafka.OutOfOrderSequenceNumber)
+		g.mark(1, 0, false)
+		g.want("what comes next, in the one after", g.send(two, g.verify(two, false)), kafka.None)
+		g.want("the second in the open transaction", g.send(one, NoGuard), kafka.OutOfOrderSequenceNumber)
+		g.want("what came next again", g.send(two, NoGuard), kafka.None)
+		if end, want := g.end, kafka.Offset(5); end != want { // two records, two markers, one record
+			t.Errorf("the log ends at %d, want %d", end, want)
+		}
+	}
+}
+
 // TestADelayedBatchOfTheEpochBefore: in protocol 2 each marker raises the epoch.
 func TestADelayedBatchOfTheEpochBefore(t *testing.T) {
 	g := newGuarded(t)

@@ -99,6 +99,10 @@ type Verdict struct {
 // error is kafka.InvalidProducerEpoch for a fenced producer, kafka.OutOfOrderSequenceNumber for a gap, kafka.InvalidTxnState for
 // a batch outside the transaction that its producer has open, or that begins one without its guard, each with a message. A producer
 // that is not known, or was forgotten, may begin with any sequence.
+//
+// What is sent in a transaction is no duplicate of what was sent before it. librdkafka gives the sequence numbers of an aborted
+// transaction to the records of the next one where the abort was quicker than an answer: told that they are in the log, it would
+// commit without them, as it does with Kafka.
 func (s *State) Check(b record.Batch, guard Guard) (Verdict, error) {
 	id := b.ProducerID()
 	if id < 0 {
@@ -111,6 +115,10 @@ func (s *State) Check(b record.Batch, guard Guard) (Verdict, error) {
 	}
 	if e != nil && epoch == e.epoch {
 		if original, ok := e.find(first, b.LastSequence()); ok {
+			if b.IsTransactional() && !e.holds(original) {
+				return Verdict{}, kafka.Refuse(kafka.OutOfOrderSequenceNumber,
+					"producer %d sends sequence %d, which it sent before its transaction, at offset %d", id, first, original.firstOffset())
+			}
 			return Verdict{
 				Duplicate: true, BaseOffset: original.firstOffset(), LastOffset: original.lastOffset,
 				AppendTimeMs: original.timestampMs,
@@ -131,6 +139,9 @@ func (s *State) Check(b record.Batch, guard Guard) (Verdict, error) {
 	}
 	return Verdict{}, nil
 }
+
+// holds tells whether a batch of the producer is in the transaction that it has open.
+func (e *entry) holds(m batchMeta) bool { return e.txnStart >= 0 && m.firstOffset() >= e.txnStart }
 
 // CheckOffsets decides about the offsets that a producer commits in its transaction: a batch without a sequence, which a group's
 // coordinator appends. The errors are those of Check.

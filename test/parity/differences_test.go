@@ -28,6 +28,9 @@ const moreAborted = "Kafka lists the transactions that were aborted up to the ne
 // asTheyBegin: kafkajs looks at the first of the list alone until its first offset comes. TestReadersSkipAbortedTransactionsThatOverlap.
 const asTheyBegin = "Kafka lists aborted transactions in the order in which they end, and kafkajs delivers records of one within which another was aborted; here they come in the order in which they begin"
 
+// sentBefore: TestSequencesOfATransactionThatEnded.
+const sentBefore = "Kafka takes a batch for one that was sent before its transaction, and librdkafka loses records of which it sends others with the same sequences; here they are refused"
+
 var differences = []*stays{
 	{key: kmsg.CreateTopics, title: "no time", field: `Topics["hasty"`, why: "Kafka gives up before it begins when the time allowed is 0; here the topic is made at once"},
 	{key: kmsg.Metadata, from: 12, title: "null and no id", why: "Kafka stumbles over a topic without name and id; here it is no topic"},
@@ -50,6 +53,9 @@ var differences = []*stays{
 	{key: kmsg.AlterClientQuotas, title: "ip=localhost", why: "Kafka looks up the names of hosts; here an address is one that is written as such"},
 	{key: kmsg.Fetch, title: "limits below 0", why: "Kafka stumbles over a limit below 0; here it is 0, and the first batch comes all the same"},
 	{key: kmsg.Produce, title: "in a transaction, the brokers' own topic", field: "Error", why: "Kafka asks the transaction's coordinator before it looks at the topic; here one that nobody writes to is refused at once"},
+	{key: kmsg.Produce, from: 12, title: "in a transaction, acks 1", field: "Partitions[1]", why: sentBefore},
+	{key: kmsg.Produce, from: 12, title: "once more what was sent", field: "Partitions[0]", why: sentBefore},
+	{key: kmsg.Produce, from: 12, title: "where nothing was sent", field: "Partitions[2]", why: sentBefore},
 	{key: kmsg.WriteTxnMarkers, title: "transactions' own topic", field: "ErrorCode=", why: "Kafka lets a client write markers between its coordinators' records; here that topic is in no transaction"},
 	{key: kmsg.EndTxn, title: "of protocol 2 at level 0", field: "ErrorCode=", why: "Kafka is busy with it for ever, and with the transactional id; here the client is told that it can't be"},
 	{key: kmsg.Fetch, title: "read0 has ended, a limit of 1", field: "AbortedTransactions", why: moreAborted},
