@@ -23,12 +23,13 @@ type httpListener struct {
 	done   chan struct{}
 }
 
-// Limits of the HTTP listener. Connections are not kept: whoever scrapes comes each few seconds.
+// Limits of the HTTP listener. Connections are not kept: whoever scrapes comes each few seconds, and waits 10 s as a rule, on a machine
+// without a free processor too.
 const (
 	httpConnsMax   = 128
 	httpHeadMax    = 8 << 10
-	httpHeadWait   = 2 * time.Second
-	httpWriteWait  = 5 * time.Second
+	httpHeadWait   = 10 * time.Second
+	httpWriteWait  = 10 * time.Second
 	httpCloseGrace = 500 * time.Millisecond
 )
 
