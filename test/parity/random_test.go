@@ -147,6 +147,12 @@ func (g *guess) request() kmsg.Request {
 		req.ValidateOnly = true
 	case *kmsg.IncrementalAlterConfigsRequest:
 		req.ValidateOnly = true
+		for i := range req.Resources {
+			r := &req.Resources[i]
+			if slices.ContainsFunc(r.Configs, isUnknown) { // with others, Kafka says what is wrong with the one that its hash table has first
+				r.Configs = r.Configs[:1]
+			}
+		}
 	case *kmsg.AlterClientQuotasRequest:
 		req.ValidateOnly = true
 	case *kmsg.DeleteTopicsRequest:
@@ -214,6 +220,10 @@ func (g *guess) request() kmsg.Request {
 		}
 	}
 	return req
+}
+
+func isUnknown(c kmsg.IncrementalAlterConfigsRequestResourceConfig) bool {
+	return c.Op < kmsg.IncrementalAlterConfigOpSet || c.Op > kmsg.IncrementalAlterConfigOpSubtract
 }
 
 // repeated tells whether a partition was named before. Of one that is named twice, Kafka keeps one row and drops the other unsaid.
