@@ -28,12 +28,15 @@ func (p *replica) followerAt(req *FetchRequest, f *FetchPartition, shared bool) 
 	return err
 }
 
-// event lets the leader's rules take something in, if this node leads.
+// event lets the leader's rules take something in, if this node leads. They may have moved to another log directory with the partition.
 func (p *replica) event(take func(core *partition.Leader, nowMs int64) []partition.Release) {
 	nowMs := p.m.upMs(p.m.now())
 	p.mu.Lock()
 	if p.core == nil {
 		p.mu.Unlock()
+		if next := p.successor(kafka.NotLeaderOrFollower); next != nil {
+			next.event(take)
+		}
 		return
 	}
 	before := p.core.HighWatermark()
