@@ -1,7 +1,7 @@
 package partition
 
 import (
-	"iter"
+	"cmp"
 	"slices"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -92,7 +92,7 @@ func (l *Leader) FollowerAt(at Fetched, nowMs int64, out []Release) ([]Release, 
 	}
 	// The end may go back: the follower's disk was lost, or another one put in.
 	f.end, f.brokerEpoch = at.End, at.BrokerEpoch
-	f.fetchedMs, f.leaderEnd = l.nowMs, max(f.leaderEnd, l.stable)
+	f.fetchedMs, f.leaderEnd = l.nowMs, l.stable
 	l.grow(f)
 	l.advance()
 	return l.release(out), nil
@@ -152,7 +152,7 @@ func (l *Leader) ask(isr []kafka.NodeID) {
 // Wants tells whether there is a change to ask the controller for.
 func (l *Leader) Wants() bool { return l.pending != nil && !l.pending.sent }
 
-// Due returns, once, the change that the controller is to be asked for now.
+// Due returns the change to ask the controller for, once.
 func (l *Leader) Due() (Alteration, bool) {
 	if !l.Wants() {
 		return Alteration{}, false
@@ -215,22 +215,17 @@ func (l *Leader) maximalISR() int {
 	return n
 }
 
-// FollowerState is what a leader knows of a follower.
-type FollowerState struct {
-	ID         kafka.NodeID
-	End        kafka.Offset // kafka.NoOffset until it has fetched in this epoch
-	InSync     bool
-	CaughtUpMs int64
-}
-
-// Followers yields them in the order of the replicas.
-func (l *Leader) Followers() iter.Seq[FollowerState] {
-	return func(yield func(FollowerState) bool) {
-		for i := range l.followers {
-			f := &l.followers[i]
-			if !yield(FollowerState{ID: f.id, End: f.end, InSync: slices.Contains(l.led.ISR, f.id), CaughtUpMs: f.caughtUpMs}) {
-				return
-			}
+// Nearest returns the follower from which a consumer can read on from an offset that is near it: one that is in sync and has the offset, of
+// several the one that has most (KIP-392, as Kafka's RackAwareReplicaSelector). It is kafka.NoNode if there is none.
+func (l *Leader) Nearest(from kafka.Offset, near func(kafka.NodeID) bool) kafka.NodeID {
+	best := follower{id: kafka.NoNode}
+	for _, f := range l.followers {
+		if f.end < from || !slices.Contains(l.led.ISR, f.id) || !near(f.id) {
+			continue
+		}
+		if best.id == kafka.NoNode || cmp.Or(cmp.Compare(f.end, best.end), cmp.Compare(f.caughtUpMs, best.caughtUpMs), cmp.Compare(f.id, best.id)) > 0 {
+			best = f
 		}
 	}
+	return best.id
 }

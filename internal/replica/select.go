@@ -1,12 +1,10 @@
 package replica
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
-	"github.com/raftsman/raftsman/internal/partition"
 )
 
 // racks are those of the brokers that are up, for consumers that are to read from a replica near them (KIP-392).
@@ -26,8 +24,8 @@ func (m *Manager) racksOf(image *meta.Image) *racks {
 	return &found
 }
 
-// preferredFor is the replica from which a consumer in a rack is to read on from an offset: one in its rack that is in sync and has the
-// offset. It is kafka.NoNode if the leader is as near, or none is.
+// preferredFor is the replica from which a consumer in a rack is to read on from an offset: one in its rack, if the leader is in another. It is
+// kafka.NoNode if the leader is as near, or none is.
 func (p *replica) preferredFor(rack string, from kafka.Offset) kafka.NodeID {
 	known := p.m.racks.Load()
 	if known == nil || (*known)[p.m.node] == rack {
@@ -38,14 +36,5 @@ func (p *replica) preferredFor(rack string, from kafka.Offset) kafka.NodeID {
 	if p.core == nil {
 		return kafka.NoNode
 	}
-	best := partition.FollowerState{ID: kafka.NoNode}
-	for f := range p.core.Followers() {
-		if !f.InSync || f.End < from || (*known)[f.ID] != rack {
-			continue
-		}
-		if best.ID == kafka.NoNode || cmp.Or(cmp.Compare(f.End, best.End), cmp.Compare(f.CaughtUpMs, best.CaughtUpMs), cmp.Compare(f.ID, best.ID)) > 0 {
-			best = f
-		}
-	}
-	return best.ID
+	return p.core.Nearest(from, func(id kafka.NodeID) bool { return (*known)[id] == rack })
 }
