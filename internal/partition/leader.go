@@ -101,7 +101,7 @@ func (l *Leader) Lead(led Leadership, nowMs int64, out []Release) []Release {
 	if led.Epoch < l.led.Epoch || led.Epoch == l.led.Epoch && led.PartitionEpoch < l.led.PartitionEpoch {
 		return out
 	}
-	l.nowMs = nowMs
+	l.nowMs = max(l.nowMs, nowMs)
 	if led.Epoch > l.led.Epoch {
 		out = l.Resign(kafka.NotLeaderOrFollower, out)
 		l.begin(led)
@@ -157,7 +157,7 @@ func (l *Leader) SetMinISR(replicas int, out []Release) []Release {
 
 // SetBrokers takes over what has changed about brokers: who was fenced no longer holds the high watermark back while it is not in sync.
 func (l *Leader) SetBrokers(brokers Brokers, nowMs int64, out []Release) []Release {
-	l.config.Brokers, l.nowMs = brokers, nowMs
+	l.config.Brokers, l.nowMs = brokers, max(l.nowMs, nowMs)
 	l.advance()
 	return l.release(out)
 }
