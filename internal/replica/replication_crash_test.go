@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -32,6 +33,12 @@ type written struct {
 	mu    sync.Mutex // guards the rest
 	acked int        // records, from 0 on
 	seen  int
+}
+
+func (w *written) ackedBy() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.acked
 }
 
 // surviveLosses runs in a bubble of time; or with flushes that take their time, or nothing would ever be on its way to the disk: then in real
@@ -73,7 +80,10 @@ func surviveLosses(t *testing.T, seed uint64, slowly bool) {
 			c.nodes[id].start()
 		}
 	}
-	time.Sleep(2 * time.Second)
+	for i := range ledgers {
+		before := ledgers[i].ackedBy()
+		c.waitFor(fmt.Sprintf("partition %d is written after the last loss", i), func() bool { return ledgers[i].ackedBy() > before || t.Failed() })
+	}
 	close(stop)
 	clients.Wait()
 	for i := range int32(lossPartitions) {
