@@ -34,7 +34,7 @@ func (d *Dir) CreateFuture(tp kafka.TopicPartition, id kafka.TopicID, base kafka
 	return d.openFolder(folder, tp, id, c, now)
 }
 
-// AppendCopied writes a batch of the log that a future replica is a copy of.
+// AppendCopied writes a batch of the log that this one is a copy of: a follower's, and a future replica's.
 func (l *Log) AppendCopied(b record.Batch, now time.Time) error {
 	if _, err := l.AppendAsFollower(b, now); err != nil {
 		return err

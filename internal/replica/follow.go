@@ -38,8 +38,8 @@ func (p *replica) followFrom(led partition.Leading) {
 	p.wakeAll()
 }
 
-// nextFetch is what the partition's follower asks its leader for now. ready is false while it asks for nothing: until dueMs, or if that is 0
-// until tellFetcher is called.
+// nextFetch is what the partition's follower asks its leader for at this time. ready is false while it asks for nothing: until dueMs, or if that
+// is 0 until tellFetcher is called.
 func (p *replica) nextFetch(nowMs int64) (ask peer.FetchPartition, ready bool, dueMs int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -255,11 +255,10 @@ func (p *replica) readInto(f *FetchPartition, req *FetchRequest, maxBytes int, a
 	if err != nil {
 		return err
 	}
+	p.tellEnds(start, r)
 	if diverges {
-		p.tellEnds(start, r)
 		return nil
 	}
-	p.tellEnds(start, r)
 	r.seen = r.HighWatermark
 	bound := r.HighWatermark
 	switch {

@@ -11,8 +11,8 @@ import (
 
 // replica is one partition on this node: its log, the rules of its leader, and who waits for it.
 //
-// Appends go through mu. Readers see what was published under it, in atomics, and never wait for it, as a write can stall for
-// seconds. mu and waitMu are never held together, and neither during a Sync or a callback.
+// Appends go through mu. Consumers see what was published under it, in atomics, and never wait for it, as a write can stall for
+// seconds; but for one that may be sent to a replica in its rack. mu and waitMu are never held together, and neither during a Sync or a callback.
 type replica struct {
 	m   *Manager
 	dir *logDir
