@@ -564,10 +564,9 @@ func (w *world) failover() {
 	w.commit(len(w.states) - 1)
 	w.live = NewLiveness(w.tip(), 9000, w.nowMs)
 	if w.chance(2) {
-		for _, id := range w.live.Unheard(w.tip()) {
-			b, _ := w.tip().Broker(id)
-			if h := w.host(id); !h.up && w.live.Died(w.tip(), id, b.Epoch, w.nowMs) {
-				w.append(DecideFence(w.tip(), id, w.env), nil)
+		for _, b := range w.tip().Brokers() {
+			if !b.Fenced && !w.host(b.ID).up && w.live.Died(w.tip(), b.ID, b.Epoch, w.nowMs) {
+				w.append(DecideFence(w.tip(), b.ID, w.env), nil)
 			}
 		}
 	}

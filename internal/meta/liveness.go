@@ -18,7 +18,6 @@ type Liveness struct {
 type contact struct {
 	epoch      kafka.BrokerEpoch
 	heardMs    int64
-	unheard    bool              // nothing came since the leadership began
 	gone       bool              // its process has ended, or has leave to end
 	before     kafka.BrokerEpoch // what the broker told of the registration before this one, if it has lost nothing since, or -1
 	answered   bool              // it was heard of under this registration
@@ -32,7 +31,7 @@ func NewLiveness(im *Image, sessionMs, nowMs int64) *Liveness {
 	l := &Liveness{sessionMs: sessionMs, brokers: map[kafka.NodeID]*contact{}}
 	for _, b := range im.Brokers() {
 		if !b.Fenced {
-			l.begin(b.ID, b.Epoch, nowMs).unheard = true
+			l.begin(b.ID, b.Epoch, nowMs)
 		}
 	}
 	return l
@@ -66,18 +65,7 @@ func (l *Liveness) Touch(id kafka.NodeID, epoch kafka.BrokerEpoch, nowMs int64) 
 }
 
 func (c *contact) heard(nowMs int64) {
-	c.heardMs, c.unheard, c.gone, c.answered = max(c.heardMs, nowMs), false, false, true
-}
-
-// Unheard returns the brokers in service of which nothing came since the leadership began. Their processes may have ended together with
-// the former controller's: it is worth while to dial them.
-func (l *Liveness) Unheard(im *Image) (ids []kafka.NodeID) {
-	for _, b := range im.Brokers() {
-		if c, ok := l.brokers[b.ID]; ok && !b.Fenced && c.epoch == b.Epoch && c.unheard {
-			ids = append(ids, b.ID)
-		}
-	}
-	return ids
+	c.heardMs, c.gone, c.answered = max(c.heardMs, nowMs), false, true
 }
 
 // Died notes that a broker's process is no more: its connection was closed, and its address refuses another or resets it. It can

@@ -532,8 +532,6 @@ var scenarioCommands = map[string]func(s *scenario, words []string){
 			s.brief(DecideFence(s.im, b.ID, s.env))
 		}
 	},
-	// unheard: of whom nothing came since the leadership began
-	"unheard": func(s *scenario, _ []string) { s.p("%v", s.live.Unheard(s.im)) },
 	// isr LEADER TOPIC PARTITION=1+2+3:EPOCH [le=N] [pe=N] [epoch=N] [recovering]  epochs are the current ones by default
 	"isr": func(s *scenario, words []string) {
 		plain, set := options(words)
