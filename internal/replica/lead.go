@@ -86,10 +86,15 @@ func (m *Manager) takeBrokers(image *meta.Image) {
 	m.brokers.Store(&brokers)
 	m.racks.Store(m.racksOf(image))
 	for p := range m.replicas() {
-		if p.leads() {
-			p.event(func(core *partition.Leader, nowMs int64) []partition.Release {
-				return core.SetBrokers(brokers, nowMs, nil)
-			})
-		}
+		p.takeBrokers()
+	}
+}
+
+// takeBrokers tells the leader's rules what the metadata says of brokers by now.
+func (p *replica) takeBrokers() {
+	if p.leads() {
+		p.event(func(core *partition.Leader, nowMs int64) []partition.Release {
+			return core.SetBrokers(*p.m.brokers.Load(), nowMs, nil)
+		})
 	}
 }

@@ -108,6 +108,7 @@ func (s *slot) rouse() {
 	}
 	s.asleep, s.has = nil, nil
 	s.awake.Store(p)
+	p.takeBrokers() // Apply may have had newer ones since it began to lead, and not seen it
 }
 
 // shut ends the sleep without a log: the replica refuses everything with the code. One that is awake it only returns.
