@@ -15,8 +15,9 @@ func (a *API) beginQuorumEpoch(c call) {
 		return
 	}
 	resp := kmsg.NewPtrBeginQuorumEpochResponse()
-	row, code := a.beginRow(req)
-	if resp.ErrorCode = int16(code); code != kafka.None {
+	asked := only(req.Topics)
+	row := only(asked.Partitions)
+	if resp.ErrorCode = int16(a.misdirected(req.ClusterID, asked.Topic, len(asked.Partitions), row.Partition)); resp.ErrorCode != 0 {
 		c.answer(resp)
 		return
 	}
@@ -42,16 +43,4 @@ func (a *API) beginQuorumEpoch(c call) {
 		resp.NodeEndpoints = append(resp.NodeEndpoints, node)
 	}
 	c.answer(resp)
-}
-
-// beginRow returns the one row of a request that is meant for this quorum.
-func (a *API) beginRow(req *kmsg.BeginQuorumEpochRequest) (*kmsg.BeginQuorumEpochRequestTopicPartition, kafka.Error) {
-	switch {
-	case !a.ofThisCluster(req.ClusterID):
-		return nil, kafka.InconsistentClusterId
-	case len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1,
-		req.Topics[0].Topic != meta.ClusterMetadataTopic || req.Topics[0].Partitions[0].Partition != metadataPartition:
-		return nil, kafka.InvalidRequest
-	}
-	return &req.Topics[0].Partitions[0], kafka.None
 }

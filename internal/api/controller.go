@@ -66,6 +66,26 @@ func (a *API) anotherCluster() *string {
 	return new(fmt.Sprintf("The given id doesn't match the cluster id %q", a.ClusterID()))
 }
 
+// only returns the row of rows if there is one alone, else an empty one.
+func only[T any](rows []T) (row T) {
+	if len(rows) == 1 {
+		row = rows[0]
+	}
+	return row
+}
+
+// misdirected returns the code for a message of the quorum that isn't meant for this one: it names another cluster, or another partition than
+// the one of the metadata, or more than that. partition is the one of its partitions.
+func (a *API) misdirected(cluster *string, topic string, partitions int, partition int32) kafka.Error {
+	switch {
+	case !a.ofThisCluster(cluster):
+		return kafka.InconsistentClusterId
+	case topic != meta.ClusterMetadataTopic || partitions != 1 || partition != metadataPartition:
+		return kafka.InvalidRequest
+	}
+	return kafka.None
+}
+
 // ask hands a message to the quorum. When ok is false the connection was closed: the node is not there.
 func ask[R kraft.Response](a *API, c call, request kraft.Request) (response R, ok bool) {
 	answer, err := a.Controller.Handle(context.Background(), request)

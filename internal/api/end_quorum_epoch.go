@@ -15,13 +15,14 @@ func (a *API) endQuorumEpoch(c call) {
 		return
 	}
 	resp := kmsg.NewPtrEndQuorumEpochResponse()
-	row, code := a.endRow(req)
-	if resp.ErrorCode = int16(code); code != kafka.None {
+	asked := only(req.Topics)
+	row := only(asked.Partitions)
+	if resp.ErrorCode = int16(a.misdirected(req.ClusterID, asked.Topic, len(asked.Partitions), row.Partition)); resp.ErrorCode != 0 {
 		c.answer(resp)
 		return
 	}
 	answer, ok := ask[*kraft.EndQuorumEpochResponse](a, c, &kraft.EndQuorumEpochRequest{
-		Leader: kafka.NodeID(row.LeaderID), Epoch: kafka.Epoch(row.LeaderEpoch), Preferred: preferred(c, row),
+		Leader: kafka.NodeID(row.LeaderID), Epoch: kafka.Epoch(row.LeaderEpoch), Preferred: preferred(c, &row),
 		Endpoints: endpointsOf(req.LeaderEndpoints, func(e *kmsg.EndQuorumEpochRequestLeaderEndpoint) kraft.Endpoint {
 			return kraft.Endpoint{Name: e.Name, Host: e.Host, Port: e.Port}
 		}),
@@ -54,16 +55,4 @@ func preferred(c call, row *kmsg.EndQuorumEpochRequestTopicPartition) (candidate
 		candidates = append(candidates, kraft.ReplicaKey{ID: kafka.NodeID(p.CandidateID), Directory: p.CandidateDirectoryID})
 	}
 	return candidates
-}
-
-// endRow returns the one row of a request that is meant for this quorum.
-func (a *API) endRow(req *kmsg.EndQuorumEpochRequest) (*kmsg.EndQuorumEpochRequestTopicPartition, kafka.Error) {
-	switch {
-	case !a.ofThisCluster(req.ClusterID):
-		return nil, kafka.InconsistentClusterId
-	case len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1,
-		req.Topics[0].Topic != meta.ClusterMetadataTopic || req.Topics[0].Partitions[0].Partition != metadataPartition:
-		return nil, kafka.InvalidRequest
-	}
-	return &req.Topics[0].Partitions[0], kafka.None
 }

@@ -16,15 +16,19 @@ func (a *API) fetchMetadata(c call) {
 		c.close()
 		return
 	}
-	row, code := a.metadataFetchRow(c.Version, &req)
-	if code != kafka.None {
+	asked := only(req.Topics)
+	if c.Version >= fetchByID && asked.ID == kafka.MetadataTopicID {
+		asked.Name = meta.ClusterMetadataTopic
+	}
+	row := only(asked.Partitions)
+	if code := a.misdirected(req.ClusterID, asked.Name, len(asked.Partitions), row.Index); code != kafka.None {
 		c.answerFetch(&wire.FetchResponse{Err: code})
 		return
 	}
 	answer, ok := ask[*kraft.FetchResponse](a, c, &kraft.FetchRequest{
 		Replica: kraft.ReplicaKey{ID: req.ReplicaID, Directory: row.DirectoryID},
 		Epoch:   row.CurrentLeaderEpoch, Offset: row.FetchOffset, LastEpoch: row.LastFetchedEpoch,
-		MaxWaitMs: req.MaxWaitMs, MaxBytes: min(req.MaxBytes, row.MaxBytes), HighWatermark: knownHighWatermark(c.Version, row),
+		MaxWaitMs: req.MaxWaitMs, MaxBytes: min(req.MaxBytes, row.MaxBytes), HighWatermark: knownHighWatermark(c.Version, &row),
 	})
 	if !ok {
 		return
@@ -49,22 +53,6 @@ func (a *API) fetchMetadata(c call) {
 		resp.Endpoints = []wire.NodeEndpoint{{ID: answer.Current.Leader, Host: at.Host, Port: int32(at.Port)}}
 	}
 	c.answerFetch(&resp)
-}
-
-// metadataFetchRow returns the one row of a request that is meant for this quorum.
-func (a *API) metadataFetchRow(version int16, req *wire.FetchRequest) (*wire.FetchPartition, kafka.Error) {
-	if !a.ofThisCluster(req.ClusterID) {
-		return nil, kafka.InconsistentClusterId
-	}
-	if len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1 {
-		return nil, kafka.InvalidRequest
-	}
-	topic := &req.Topics[0]
-	named := topic.Name == meta.ClusterMetadataTopic || version >= fetchByID && topic.ID == kafka.MetadataTopicID
-	if row := &topic.Partitions[0]; named && row.Index == metadataPartition {
-		return row, kafka.None
-	}
-	return nil, kafka.InvalidRequest
 }
 
 // knownHighWatermark is what the replica says of its high watermark (KIP-1166), as the quorum has it.

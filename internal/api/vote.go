@@ -15,8 +15,9 @@ func (a *API) vote(c call) {
 		return
 	}
 	resp := kmsg.NewPtrVoteResponse()
-	row, code := a.voteRow(req)
-	if resp.ErrorCode = int16(code); code != kafka.None {
+	asked := only(req.Topics)
+	row := only(asked.Partitions)
+	if resp.ErrorCode = int16(a.misdirected(req.ClusterID, asked.Topic, len(asked.Partitions), row.Partition)); resp.ErrorCode != 0 {
 		c.answer(resp)
 		return
 	}
@@ -41,16 +42,4 @@ func (a *API) vote(c call) {
 		resp.NodeEndpoints = append(resp.NodeEndpoints, node)
 	}
 	c.answer(resp)
-}
-
-// voteRow returns the one row of a request that is meant for this quorum.
-func (a *API) voteRow(req *kmsg.VoteRequest) (*kmsg.VoteRequestTopicPartition, kafka.Error) {
-	switch {
-	case !a.ofThisCluster(req.ClusterID):
-		return nil, kafka.InconsistentClusterId
-	case len(req.Topics) != 1 || len(req.Topics[0].Partitions) != 1,
-		req.Topics[0].Topic != meta.ClusterMetadataTopic || req.Topics[0].Partitions[0].Partition != metadataPartition:
-		return nil, kafka.InvalidRequest
-	}
-	return &req.Topics[0].Partitions[0], kafka.None
 }
