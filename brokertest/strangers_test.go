@@ -7,7 +7,6 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -56,7 +55,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		{"a node of another cluster", 4, "broker,controller", elsewhere, time.Second, "is not of the cluster " + elsewhere},
 	} {
 		port := raw.FreePort(t)
-		said := &lines{}
+		said := &logged{}
 		config := broker.Config{FS: vfs.NewMemory(), Log: slog.New(slog.NewTextHandler(said, nil)), Properties: map[string]string{
 			"node.id": strconv.Itoa(stranger.id), "process.roles": stranger.roles, "log.dirs": "/data",
 			"controller.quorum.fetch.timeout.ms": "500", // also when it asks to vote
@@ -77,8 +76,8 @@ func TestStrangersAreRefused(t *testing.T) {
 			node.Kill()
 			t.Errorf("%s serves", stranger.name)
 		}
-		if !strings.Contains(said.text(), stranger.says) {
-			t.Errorf("%s said\n%s\nwant %q", stranger.name, said.text(), stranger.says)
+		if !strings.Contains(said.String(), stranger.says) {
+			t.Errorf("%s said\n%s\nwant %q", stranger.name, said.String(), stranger.says)
 		}
 		for id := 1; id <= 3; id++ {
 			select {
@@ -106,22 +105,4 @@ func votersOf(ctx context.Context, t *testing.T, client *kgo.Client) map[int32][
 		voters[v.ReplicaID] = v.ReplicaDirectoryID
 	}
 	return voters
-}
-
-// lines keeps what is written.
-type lines struct {
-	mu  sync.Mutex // guards all
-	all strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.String()
 }

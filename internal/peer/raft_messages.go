@@ -10,8 +10,7 @@ import (
 	"github.com/raftsman/raftsman/internal/kraft"
 )
 
-// This file has what a member of the quorum sends, and how it reads the answers. How it reads requests and answers them is in
-// raft_served.go.
+// This file has what a member of the quorum sends, and how it reads the answers. How it reads requests and answers them is package api's.
 
 func voteRequest(cluster string, r *kraft.VoteRequest) *kmsg.VoteRequest {
 	row := kmsg.NewVoteRequestTopicPartition()
