@@ -300,10 +300,6 @@ func (m *Member) toResigned(successors []ReplicaKey) {
 }
 
 func (m *Member) stepResigned() {
-	if m.onlyVoter() && !m.stopping {
-		m.toCandidate()
-		return
-	}
 	if m.due(m.timer) && !m.stopping {
 		m.toUnattached(m.state.Epoch+1, kafka.NoNode)
 		return

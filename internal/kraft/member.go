@@ -248,7 +248,7 @@ func (m *Member) SnapshotRefused(nowMs int64, _ SnapshotID) Effects {
 // Snapshotted tells that the log's start or its snapshots have changed: a snapshot was written, or old ones were removed.
 func (m *Member) Snapshotted() { m.history.trim(m.log.StartOffset()) }
 
-// Resign makes a leader of the epoch give up: it can't do its work. Others elect the next; alone it leads again at once.
+// Resign makes a leader of the epoch give up: it can't do its work. Others elect the next; alone it tries again after an election timeout.
 func (m *Member) Resign(nowMs int64, epoch kafka.Epoch) Effects {
 	m.begin(nowMs)
 	if m.kind == Leader && m.state.Epoch == epoch {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
@@ -90,6 +91,29 @@ func TestAFailedFlushEndsTheNode(t *testing.T) {
 	}
 	if !errors.Is(failed, broken) || !errors.Is(failed, commitlog.ErrDiskFailed) {
 		t.Errorf("OnFailure was told %v", failed)
+	}
+}
+
+// TestAFullDiskRefusesTheStart once, and not each epoch that it would begin next.
+func TestAFullDiskRefusesTheStart(t *testing.T) {
+	disk := faultfs.Inject(vfs.NewMemory())
+	h := newHost(t, disk, 1)
+	h.must(h.format())
+	h.must(h.open())
+	h.create("before")
+	h.must(h.close())
+	disk.Add(faultfs.Rule{Op: faultfs.OpWrite, Name: ".log", Times: -1, Err: syscall.ENOSPC})
+	if err := h.open(); !errors.Is(err, kafka.KafkaStorageError) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want %v", err, kafka.KafkaStorageError)
+	}
+	if epoch := h.node.member.State().Epoch; epoch != 2 {
+		t.Errorf("it has come to epoch %d, want 2", epoch)
+	}
+	disk.Reset()
+	h.must(h.close())
+	h.must(h.open())
+	if _, there := h.node.Image().Topic("before"); !there {
+		t.Error("with room again the topic is gone")
 	}
 }
 

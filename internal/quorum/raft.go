@@ -74,11 +74,12 @@ func (n *Node) doLocked(e kraft.Effects) {
 	if n.failure != nil {
 		return
 	}
+	// An append, a cut or a snapshot that was told of inside may have moved both further already.
 	if e.Role != nil {
-		n.turnLocked(*e.Role)
+		n.turnLocked(n.member.Role())
 	}
 	if e.HighWatermark != nil {
-		n.highWatermark = *e.HighWatermark
+		n.highWatermark = n.member.HighWatermark()
 		n.log.NoteHighWatermark(n.highWatermark)
 		n.announceLocked()
 		if !n.active.Load() || n.unattended > n.taken.Offset() {
