@@ -31,14 +31,14 @@ func (n *Node) raiseKRaftVersionLocked() error {
 	n.stepLocked(func(nowMs int64) kraft.Effects {
 		return n.member.Handle(nowMs, ticket, &kraft.UpgradeRequest{Level: 1})
 	})
-	select {
-	case a := <-waits:
-		if resp := a.Response.(*kraft.UpgradeResponse); resp.Error != kafka.None {
-			return kafka.Refuse(resp.Error, "%s", resp.Message)
-		}
+	if n.failure != nil {
 		return n.failure
-	default:
-		delete(n.answers, ticket)
-		return kafka.RequestTimedOut // another change of the voters is under way
 	}
+	if !n.active.Load() {
+		return kafka.NotController // there was no room for the records, or the member has not heard of a majority
+	}
+	if resp := (<-waits).Response.(*kraft.UpgradeResponse); resp.Error != kafka.None {
+		return kafka.Refuse(resp.Error, "%s", resp.Message)
+	}
+	return nil
 }

@@ -2,13 +2,16 @@ package quorum
 
 import (
 	"errors"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/meta"
 	"github.com/raftsman/raftsman/internal/vfs"
+	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
 
 // TestKRaftVersionIsRaised: of a quorum whose one voter stands in the configuration, the log names it from then on.
@@ -70,4 +73,33 @@ func TestMembershipWaitsForNobody(t *testing.T) {
 	case <-time.After(time.Minute):
 		t.Fatal("it waits for the lock")
 	}
+}
+
+// TestKRaftVersionIsNotRaisedOnAFullDisk: the command fails as a whole, and can be repeated when there is room.
+func TestKRaftVersionIsNotRaisedOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := faultfs.Inject(vfs.NewMemory())
+		h := newHost(t, disk, 1)
+		h.must(h.fs.MkdirAll(hostDir))
+		h.must(commitlog.FormatDir(h.fs, hostDir, commitlog.MetaProperties{ClusterID: "c1uster", NodeID: 1, ID: kafka.NewUUID(h.fill)}))
+		h.must(h.open())
+		defer func() { h.must(h.close()) }()
+		update := func() error {
+			return h.node.UpdateFeatures(t.Context(), meta.UpdateFeatures{Updates: []meta.FeatureUpdate{
+				{Name: meta.KRaftVersion, Level: 1, Type: meta.UpgradeOnly}, {Name: meta.GroupVersion, Level: 0, Type: meta.SafeDowngrade},
+			}})
+		}
+		disk.Add(faultfs.Rule{Op: faultfs.OpWrite, Name: ".log", Times: 2, Err: syscall.ENOSPC})
+		if err := update(); !errors.Is(err, kafka.NotController) {
+			t.Errorf("on a full disk: %v, want %v", err, kafka.NotController)
+		}
+		began := time.Now()
+		err := update()
+		for ; errors.Is(err, kafka.NotController) && time.Since(began) < time.Minute; err = update() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if level := h.node.Image().Features()[meta.GroupVersion]; err != nil || h.node.Membership().Version != 1 || level != 0 {
+			t.Errorf("with room again: %v, kraft.version %d, group.version %d; want 1 and 0", err, h.node.Membership().Version, level)
+		}
+	})
 }
