@@ -18,6 +18,7 @@ import (
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/kraft"
 	"github.com/raftsman/raftsman/internal/meta"
+	"github.com/raftsman/raftsman/internal/sysrecord"
 	"github.com/raftsman/raftsman/internal/vfs"
 	"github.com/raftsman/raftsman/internal/vfs/faultfs"
 )
@@ -725,6 +726,31 @@ func TestAFullDiskOfOneNodeHoldsUpNobody(t *testing.T) {
 			c.fatal("%d commands were refused, want 3", refused)
 		}
 		c.create("last")
+		c.settle()
+	})
+}
+
+// TestALeaderGivesUpWithinALargeDecision, as when the process stood still before it: the rest of the decision is not appended.
+func TestALeaderGivesUpWithinALargeDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 10, 3, nil)
+		defer c.stopAll()
+		c.startAll()
+		c.settle()
+		old := c.active().running()
+		err := old.propose(t.Context(), func(*meta.Image) (entries []meta.Entry, _ error) {
+			old.began = old.began.Add(-time.Minute) // so long nobody was heard of
+			for i := range batchEntriesMax + 1 {
+				entries = append(entries, meta.Entry{Record: &sysrecord.ConfigRecord{
+					ResourceType: int8(meta.BrokerResource), Name: fmt.Sprint("name-", i), Value: new("value"),
+				}})
+			}
+			return entries, nil
+		})
+		if !errors.Is(err, kafka.NotController) {
+			c.fatal("got %v, want %v", err, kafka.NotController)
+		}
+		c.create("after")
 		c.settle()
 	})
 }

@@ -94,7 +94,8 @@ func (n *Node) appendLocked(entries []meta.Entry) error {
 	return n.appendBatchLocked(encode(entries, nowMs), update, nowMs)
 }
 
-// appendBatchLocked appends one batch of the active controller, after which update is the tip.
+// appendBatchLocked appends one batch of the active controller, after which update is the tip. The error is kafka.NotController when the
+// member has given up by then, as after a pause of the process: nothing more can be appended.
 func (n *Node) appendBatchLocked(batch record.Batch, update *meta.Update, nowMs int64) error {
 	appended, err := n.log.Append(batch, n.term, n.o.Now())
 	if err != nil {
@@ -105,6 +106,9 @@ func (n *Node) appendBatchLocked(batch record.Batch, update *meta.Update, nowMs 
 	n.stepLocked(func(nowMs int64) kraft.Effects {
 		return n.member.Appended(nowMs, kraft.Batch{Base: appended.Base, End: appended.Last + 1, Epoch: n.term})
 	})
+	if n.failure == nil && !n.active.Load() {
+		return kafka.NotController
+	}
 	return n.failure
 }
 
