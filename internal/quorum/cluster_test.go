@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -581,6 +582,48 @@ func TestAFollowerThatIsFarBehindTakesASnapshot(t *testing.T) {
 		c.startAll()
 		if again := c.settle(); strings.Count(again, "topic topic-") != 40 {
 			c.fatal("after a power cut:\n%s", again)
+		}
+	})
+}
+
+// TestASnapshotOfTheLeadersTakesThePlaceOfALongerLog: a crash between the end of its download and the cut of the log leaves a log that goes
+// beyond the snapshot and is not of the same history.
+func TestASnapshotOfTheLeadersTakesThePlaceOfALongerLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCluster(t, 11, 3, func(o *Options) { o.snapshotsByCaller = true })
+		defer c.stopAll()
+		c.startAll()
+		c.create("before")
+		c.settle()
+		old := c.active()
+		c.split(old.id)
+		var asking sync.WaitGroup
+		for i := range 30 {
+			asking.Go(func() { _, _ = old.running().CreateTopics(context.Background(), oneTopic(fmt.Sprint("lost-", i))) })
+		}
+		now := c.active(old.id)
+		asking.Wait()
+		old.kill(false)
+		c.heal()
+		c.create("after")
+		c.must(now.running().Snapshot())
+		known := now.running().snapshotsKnown()
+		newest := known[len(known)-1]
+		now.kill(false)
+		folder := metadataFolder(old.path())
+		content, err := vfs.ReadFile(now.disk, filepath.Join(folder, snapshotName(newest)))
+		c.must(err)
+		c.must(vfs.WriteFile(old.disk, filepath.Join(folder, snapshotName(newest)), content))
+		c.must(old.launch())
+		if end := old.running().log.EndOffset(); end != newest.End {
+			c.fatal("the log ends at %d, want %d as the snapshot", end, newest.End)
+		}
+		old.starting.Go(func() { c.must(old.node.Start(context.Background(), old.registration())) })
+		c.create("with-its-vote")
+		old.starting.Wait()
+		c.startAll()
+		if text := c.settle(); !strings.Contains(text, "topic after") || !strings.Contains(text, "topic with-its-vote") || strings.Contains(text, "topic lost-") {
+			c.fatal("got\n%s", text)
 		}
 	})
 }

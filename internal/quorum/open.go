@@ -160,15 +160,37 @@ func (n *Node) loadSnapshot(ids []kraft.SnapshotID, history *kraft.History) (*me
 // continues checks that the log goes on where the newest snapshot ends. One that was downloaded from a leader is there before the log is
 // emptied for it: then that is done now.
 func (n *Node) continues(newest kraft.SnapshotID, name string, m kraft.Membership) error {
-	if newest.End >= n.log.StartOffset() && newest.End <= n.log.EndOffset() {
-		return nil
+	within := newest.End >= n.log.StartOffset() && newest.End <= n.log.EndOffset()
+	if alone := len(m.Voters) == 1 && m.Voters[0].ID == n.o.NodeID; !alone { // from whom would it have been downloaded?
+		replaces := newest.End > n.log.EndOffset()
+		// A log that goes beyond it may be of a leader that did not commit what it wrote there.
+		if within && newest.End > n.log.StartOffset() && n.log.EpochAt(newest.End-1) < newest.Epoch {
+			epoch, err := n.recordEpoch(newest.End - 1)
+			if err != nil {
+				return err
+			}
+			replaces = epoch < newest.Epoch
+		}
+		if replaces {
+			return n.log.Reset(newest.End)
+		}
 	}
-	alone := len(m.Voters) == 1 && m.Voters[0].ID == n.o.NodeID // from whom would it have been downloaded?
-	if newest.End > n.log.EndOffset() && !alone {
-		return n.log.Reset(newest.End)
+	if within {
+		return nil
 	}
 	return &commitlog.CorruptError{File: name, Reason: fmt.Sprintf(
 		"it ends at offset %d, outside of the metadata log, which goes from %d to %d", newest.End, n.log.StartOffset(), n.log.EndOffset())}
+}
+
+// recordEpoch reads the epoch of a record in the log.
+func (n *Node) recordEpoch(offset kafka.Offset) (kafka.Epoch, error) {
+	for b, err := range n.log.Batches(offset) {
+		if err != nil {
+			return kafka.NoEpoch, err
+		}
+		return b.LeaderEpoch(), nil
+	}
+	return kafka.NoEpoch, kafka.OffsetOutOfRange
 }
 
 // readBootstrapFile takes the first records from the root of the directory, as far as the log has none.
