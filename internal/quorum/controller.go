@@ -159,7 +159,7 @@ func (n *Node) fenceSilent() error {
 	for {
 		silent := kafka.NoNode
 		err := n.propose(n.life, func(im *meta.Image) ([]meta.Entry, error) {
-			n.live.Touch(n.o.NodeID, n.brokerEpoch, n.nowMs()) // this process lives
+			n.live.Touch(n.o.NodeID, n.BrokerEpoch(), n.nowMs()) // this process lives
 			id, due := n.live.Expired(im, n.nowMs())
 			if !due {
 				return nil, nil

@@ -19,7 +19,7 @@ type lifecycle struct {
 	n   *Node
 	due chan struct{} // capacity 1: the next round is to come at once
 
-	mu           sync.Mutex // guards what follows; held for memory only
+	mu           sync.Mutex // guards what follows; held for memory only, and taken behind the Node's mu
 	registration meta.Registration
 	registered   bool
 	epoch        kafka.BrokerEpoch // under which the broker is registered, or was
@@ -165,9 +165,6 @@ func (l *lifecycle) round() (settled bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	l.n.mu.Lock()
-	l.n.brokerEpoch = epoch
-	l.n.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.registered, l.epoch = true, epoch

@@ -68,8 +68,6 @@ type Node struct {
 	pending []pendingImage // appended and not committed
 	live    *meta.Liveness
 
-	brokerEpoch kafka.BrokerEpoch // under which this node is registered as a broker
-
 	publishMu sync.Mutex // serialises applying and publishing; held while watchers run, before mu
 	watchers  []func(old, now *meta.Image)
 	applier   *applier               // nil while this node is the active controller, and after it was
@@ -138,7 +136,7 @@ func (n *Node) IsActive() bool { return n.active.Load() }
 
 // BrokerEpoch returns the epoch under which this node is registered as a broker since Start.
 func (n *Node) BrokerEpoch() kafka.BrokerEpoch {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.brokerEpoch
+	n.broker.mu.Lock()
+	defer n.broker.mu.Unlock()
+	return n.broker.epoch
 }

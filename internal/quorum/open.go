@@ -28,7 +28,7 @@ func Open(o Options) (*Node, error) {
 	n := &Node{
 		o: o, folder: metadataFolder(o.Dir.Path()), began: time.Now(), answers: make(map[kraft.Ticket]chan<- answer), armed: math.MaxInt64,
 		wakeLoop: make(chan struct{}, 1), wakeApply: make(chan struct{}, 1), wakeDuties: make(chan struct{}, 1), quit: make(chan struct{}),
-		brokerEpoch: meta.NoBrokerEpoch, damaged: make(map[string]bool), warned: make(map[string]int64),
+		damaged: make(map[string]bool), warned: make(map[string]int64),
 	}
 	n.life, n.endLife = context.WithCancel(context.Background())
 	n.image.Store(meta.NewImage(o.ClusterID))

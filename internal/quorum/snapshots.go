@@ -64,12 +64,8 @@ func (n *Node) snapshotIfDue() {
 	sinceMs := n.o.Now().UnixMilli() - n.snapped.atMs
 	due := n.unsnapped >= n.o.SnapshotBytes || n.o.SnapshotMs > 0 && sinceMs >= n.o.SnapshotMs && n.snapped.atMs > 0
 	n.mu.Unlock()
-	if !due {
-		return
-	}
-	select {
-	case n.snapshots.due <- struct{}{}:
-	default:
+	if due {
+		n.wake(n.snapshots.due)
 	}
 }
 

@@ -131,12 +131,12 @@ func (n *Node) startMember(reg meta.Registration) (leads bool, end kafka.Offset,
 // fenced, and the next start does it all again.
 func (n *Node) registerAloneLocked(reg meta.Registration) error {
 	entries, _ := meta.DecideRegisterController(n.tip, n.controllerRegistration(reg)) // refused at levels that have no place for it
-	n.brokerEpoch = kafka.BrokerEpoch(n.log.EndOffset() + kafka.Offset(len(entries)))
-	entries = append(entries, meta.DecideStart(n.tip, reg, kafka.Offset(n.brokerEpoch), n.o.env())...)
+	at := n.log.EndOffset() + kafka.Offset(len(entries))
+	entries = append(entries, meta.DecideStart(n.tip, reg, at, n.o.env())...)
 	if err := n.appendInPartsLocked(entries); err != nil {
 		return err
 	}
-	n.broker.unfenced(n.brokerEpoch)
+	n.broker.unfenced(kafka.BrokerEpoch(at))
 	if n.o.Transport != nil {
 		return nil
 	}
