@@ -208,7 +208,7 @@ func (m *Member) Appended(nowMs int64, batches ...Batch) Effects {
 		}
 		m.history.Add(b)
 		if m.leadership != nil {
-			m.leadership.noteVoters(b)
+			m.noteVoters(b)
 		}
 		m.votersMayHaveChanged()
 	}

@@ -381,6 +381,10 @@ func (n *simNode) tick() {
 // append is a leader's.
 func (n *simNode) append(records int, controls []Control) {
 	w := n.w
+	if len(controls) > 0 && n.isFull() {
+		n.do(n.member.Appended(w.nowMs))
+		return
+	}
 	w.names++
 	end := n.log.EndOffset()
 	b := simBatch{end, end + kafka.Offset(records), n.member.Role().Epoch, w.names, controls}
@@ -391,13 +395,25 @@ func (n *simNode) append(records int, controls []Control) {
 	n.flushSoon()
 }
 
+// isFull tells whether the disk has no room, for once.
+func (n *simNode) isFull() bool {
+	if n.w.calm || !n.w.chance(40) {
+		return false
+	}
+	n.w.say(n, "is full")
+	return true
+}
+
 func (n *simNode) appendFetched(batches []simBatch) {
+	if n.isFull() {
+		batches = batches[:n.w.rand.IntN(len(batches))]
+	}
 	var told []Batch
 	for _, b := range batches {
 		n.log.append(b)
 		told = append(told, b.told())
 	}
-	n.w.say(n, "follows", int64(batches[0].base), int64(n.log.EndOffset()))
+	n.w.say(n, "follows", int64(len(batches)), int64(n.log.EndOffset()))
 	n.do(n.member.Appended(n.w.nowMs, told...))
 	n.flushSoon()
 }

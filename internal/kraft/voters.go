@@ -68,11 +68,16 @@ func (m *Member) updateVoterAnswered(c call, r *UpdateVoterResponse) {
 	}
 }
 
-// noteVoters takes note of where a change was appended.
-func (l *leadership) noteVoters(b Batch) {
+// noteVoters takes note of where a change was appended, which some wait for.
+func (m *Member) noteVoters(b Batch) {
+	change := m.leadership.change
 	for i, c := range b.Controls {
-		if _, is := c.(VotersChange); is && l.change != nil && l.change.at == kafka.NoOffset {
-			l.change.at = b.Base + kafka.Offset(i)
+		if _, is := c.(VotersChange); !is || change == nil || change.at != kafka.NoOffset {
+			continue
+		}
+		change.at = b.Base + kafka.Offset(i)
+		if change.add != nil && !change.add.AckWhenCommitted {
+			m.answer(change.ticket, &AddVoterResponse{})
 		}
 	}
 }
@@ -171,9 +176,6 @@ func (m *Member) versionsAnswered(r *VersionsResponse) {
 		voters := append(slices.Clone(membership.Voters), voter)
 		slices.SortFunc(voters, func(a, b Voter) int { return cmp.Compare(a.ID, b.ID) })
 		m.appendControls(VotersChange{voters})
-		if !change.add.AckWhenCommitted {
-			m.answer(change.ticket, &AddVoterResponse{})
-		}
 	}
 }
 
