@@ -26,7 +26,7 @@ var packages = map[string]struct {
 	"internal/kafka":           {'p', nil},
 	"internal/invariant":       {'p', nil},
 	"internal/chain":           {'p', nil},
-	"internal/transcript":        {'s', nil},
+	"internal/transcript":      {'s', nil},
 	"internal/metric":          {'s', nil},
 	"internal/record/compress": {'s', nil},
 	"internal/record":          {'p', []string{"internal/kafka", "internal/invariant", "internal/record/compress"}},
