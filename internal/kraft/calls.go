@@ -221,10 +221,19 @@ func (m *Member) observe(current Current) (consistent bool) {
 	case current.Leader == kafka.NoNode:
 	case !sameEpoch || m.state.Leader == kafka.NoNode || m.kind == Unattached && len(endpoints) > 0:
 		m.toFollower(current.Epoch, current.Leader, endpoints)
-	case len(endpoints) > len(m.leaderEndpoints):
+	case len(endpoints) > len(m.leaderEndpoints), m.isElsewhere(current.Endpoints):
 		m.leaderEndpoints = endpoints
 	}
 	return true
+}
+
+// isElsewhere tells whether the leader is said to be at another address than the one that is known here, at which it has not answered:
+// who starts takes the address from its copy of the voters' record, which may be an old one.
+func (m *Member) isElsewhere(endpoints []Endpoint) bool {
+	told, ok := m.endpointOf(endpoints)
+	known := m.leaderNode().Endpoint
+	answers := m.following != nil && m.following.heard
+	return ok && !answers && (told.Host != known.Host || told.Port != known.Port)
 }
 
 func (m *Member) endpointsOf(id kafka.NodeID) []Endpoint {
