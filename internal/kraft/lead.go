@@ -19,7 +19,7 @@ type leadership struct {
 	heard   map[kafka.NodeID]bool // voters that have fetched since checkBy was set
 	checkBy int64                 // until when a majority has to have fetched
 
-	leaveAt    int64 // when a leader that is no voter any more resigns; 0 while it is one
+	leaveAt    int64 // when a leader that is committed not to be a voter resigns; 0 of others
 	change     *voterChange
 	volunteers map[kafka.NodeID]Voter // under kraft.version 0: what voters said of themselves
 }
@@ -81,14 +81,12 @@ func (m *Member) checkQuorumMs() int64 { return m.cfg.FetchTimeoutMs * 3 / 2 }
 
 func (m *Member) stepLeader() {
 	l := m.leadership
-	if m.removed() {
-		if l.leaveAt == 0 {
-			l.leaveAt = m.nowMs + 1 // the followers that wait are told of the commit before
-		}
-		if m.due(l.leaveAt) {
-			m.resign()
-			return
-		}
+	if l.leaveAt == 0 && m.removed() {
+		l.leaveAt = m.nowMs + 1 // the followers that wait are told of the commit before
+	}
+	if l.leaveAt > 0 && m.due(l.leaveAt) {
+		m.resign()
+		return
 	}
 	if !m.onlyVoter() && m.due(l.checkBy) {
 		m.resign()

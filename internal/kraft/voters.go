@@ -105,6 +105,8 @@ func (m *Member) mayChange(what string) (kafka.Error, string) {
 	switch {
 	case m.plantedBugs.changeTwice && membership.Version > 0:
 		return kafka.None, ""
+	case m.leadership.leaveAt > 0:
+		return kafka.NotLeaderOrFollower, ""
 	case m.leadership.change != nil:
 		return kafka.RequestTimedOut, "Request timed out waiting for leader to handle previous voter change request"
 	case hw == kafka.NoOffset:
@@ -227,7 +229,7 @@ func (m *Member) decideUpdateVoter(r *UpdateVoterRequest) kafka.Error {
 		return kafka.InvalidRequest
 	}
 	hw := m.leadership.highWatermark
-	if m.leadership.change != nil || hw == kafka.NoOffset || membership.Version > 0 && m.history.lastAt() >= hw {
+	if m.leadership.leaveAt > 0 || m.leadership.change != nil || hw == kafka.NoOffset || membership.Version > 0 && m.history.lastAt() >= hw {
 		return kafka.RequestTimedOut
 	}
 	if !v.supports(membership.Version) {
