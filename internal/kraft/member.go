@@ -339,13 +339,14 @@ func (m *Member) onlyVoter() bool {
 	return len(voters) == 1 && voters[0].is(m.key())
 }
 
-// begin lets the time pass that an event comes after, as a Tick would.
+// begin lets the time pass that an event comes after, as a Tick would. A log that has changed is told of before anything is decided, however
+// long the disk has taken: an election goes by the voters in it.
 func (m *Member) begin(nowMs int64) {
 	m.nowMs = max(m.nowMs, nowMs)
 	for _, c := range m.calls.expire(m.nowMs) {
 		m.failed(c)
 	}
-	if m.nowMs >= m.deadline {
+	if m.nowMs >= m.deadline && !m.settling {
 		m.steps()
 	}
 }

@@ -38,7 +38,8 @@ import (
 //	fail KIND NODE | gone KIND NODE
 //	append N                                     a leader's records
 //	hold | flush                                 nothing is flushed from here on, until flush
-//	refuse | resign | shutdown | describe        refuse: the disk is full for the next append
+//	refuse | slow MS                             the disk is full for the next append; or takes so long
+//	resign | shutdown | describe
 func TestScenarios(t *testing.T) { transcript.Run(t, beginScenario) }
 
 func beginScenario(t *testing.T) (command func(string), outcome func() string) {
@@ -67,6 +68,7 @@ type scenario struct {
 	sent      []Message
 	held      bool
 	refuse    bool
+	slowMs    int64
 	image     Membership // of a snapshot that is downloaded
 }
 
@@ -236,6 +238,8 @@ func (s *scenario) run(line string) {
 		s.flush()
 	case "refuse":
 		s.refuse = true
+	case "slow":
+		s.slowMs = s.number(words[1])
 	case "resign":
 		s.do(s.member.Resign(s.nowMs, s.member.Role().Epoch))
 	case "shutdown":
@@ -311,8 +315,14 @@ func (s *scenario) append(records int, controls []Control) {
 	}
 	b := s.put(s.member.Role().Epoch, records, controls)
 	s.print("append %d-%d%s", b.base, b.end, controlsText(controls))
+	s.waitForDisk()
 	s.do(s.member.Appended(s.nowMs, b.told()))
 	s.flush()
+}
+
+func (s *scenario) waitForDisk() {
+	s.nowMs += s.slowMs
+	s.slowMs = 0
 }
 
 func controlsText(controls []Control) (text string) {
@@ -471,6 +481,7 @@ func (s *scenario) follow(records string) {
 		told = append(told, b.told())
 		s.print("append %d-%d of epoch %d%s", b.base, b.end, b.epoch, controlsText(controls))
 	}
+	s.waitForDisk()
 	s.do(s.member.Appended(s.nowMs, told...))
 	s.flush()
 }

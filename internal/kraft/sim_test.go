@@ -326,7 +326,7 @@ func (n *simNode) do(e Effects) {
 		w.say(n, "truncates", int64(*e.Truncate))
 		w.check.truncated(n, *e.Truncate)
 		n.log.truncate(*e.Truncate)
-		n.do(n.member.Truncated(w.nowMs))
+		n.do(n.member.Truncated(n.afterDiskMs()))
 	}
 	if e.Chunk != nil {
 		n.chunk(e.Chunk)
@@ -382,7 +382,7 @@ func (n *simNode) tick() {
 func (n *simNode) append(records int, controls []Control) {
 	w := n.w
 	if len(controls) > 0 && n.isFull() {
-		n.do(n.member.Appended(w.nowMs))
+		n.do(n.member.Appended(n.afterDiskMs()))
 		return
 	}
 	w.names++
@@ -391,7 +391,7 @@ func (n *simNode) append(records int, controls []Control) {
 	w.check.leaderAppends(n, b)
 	n.log.append(b)
 	w.say(n, "appends", int64(b.base), int64(b.end), int64(len(controls)))
-	n.do(n.member.Appended(w.nowMs, b.told()))
+	n.do(n.member.Appended(n.afterDiskMs(), b.told()))
 	n.flushSoon()
 }
 
@@ -404,6 +404,16 @@ func (n *simNode) isFull() bool {
 	return true
 }
 
+// afterDiskMs is the time when the disk has done what it was to do: now, or a good deal later.
+func (n *simNode) afterDiskMs() int64 {
+	if n.w.calm || !n.w.chance(100) {
+		return n.w.nowMs
+	}
+	ms := n.w.nowMs + n.w.rand.Int64N(8*n.w.timeoutMs)
+	n.w.say(n, "has waited for the disk", ms)
+	return ms
+}
+
 func (n *simNode) appendFetched(batches []simBatch) {
 	if n.isFull() {
 		batches = batches[:n.w.rand.IntN(len(batches))]
@@ -414,7 +424,7 @@ func (n *simNode) appendFetched(batches []simBatch) {
 		told = append(told, b.told())
 	}
 	n.w.say(n, "follows", int64(len(batches)), int64(n.log.EndOffset()))
-	n.do(n.member.Appended(n.w.nowMs, told...))
+	n.do(n.member.Appended(n.afterDiskMs(), told...))
 	n.flushSoon()
 }
 
@@ -455,14 +465,14 @@ func (n *simNode) chunk(c *Chunk) {
 		return
 	}
 	if n.w.chance(10) && !n.w.calm {
-		n.do(n.member.SnapshotRefused(n.w.nowMs, c.Snapshot))
+		n.do(n.member.SnapshotRefused(n.afterDiskMs(), c.Snapshot))
 		return
 	}
 	m := n.w.check.snapshots[c.Snapshot]
 	n.log.restore(c.Snapshot, m)
 	n.w.check.downloads++
 	n.w.say(n, "restores", int64(c.Snapshot.End))
-	n.do(n.member.Restored(n.w.nowMs, c.Snapshot, m))
+	n.do(n.member.Restored(n.afterDiskMs(), c.Snapshot, m))
 }
 
 const simSnapshotBytes = 5

@@ -139,8 +139,9 @@ func (c *checker) answered(n *simNode, a simAsker, r Response) {
 }
 
 func (c *checker) changed(n *simNode, committed bool, what string, is bool) {
-	if !is || committed && n.member.history.lastAt() >= n.member.leadership.highWatermark {
-		c.fail("node %d says that a voter is %s, and has voters %s at %d, high watermark %d", n.id, what, votersText(n.member.voters()), n.member.history.lastAt(), n.member.leadership.highWatermark)
+	l := n.member.leadership // nil when it has resigned in the same event
+	if !is || committed && l != nil && n.member.history.lastAt() >= l.highWatermark {
+		c.fail("node %d says that a voter is %s, and has voters %s at %d, high watermark %d", n.id, what, votersText(n.member.voters()), n.member.history.lastAt(), n.member.HighWatermark())
 	}
 }
 
