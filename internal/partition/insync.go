@@ -178,7 +178,7 @@ func (l *Leader) Answered(number int64, answer Altered, nowMs int64, out []Relea
 	l.nowMs = max(l.nowMs, nowMs)
 	switch answer.Err {
 	case kafka.None:
-		if answer.Epoch != l.led.Epoch || answer.PartitionEpoch < l.led.PartitionEpoch {
+		if answer.Epoch != l.led.Epoch || answer.PartitionEpoch < l.led.PartitionEpoch || l.shrinksTo(answer.ISR) {
 			return out, false // the metadata will tell
 		}
 		led := l.led
@@ -197,6 +197,13 @@ func (l *Leader) Answered(number int64, answer Altered, nowMs int64, out []Relea
 	}
 	l.advance()
 	return l.release(out), false
+}
+
+// shrinksTo tells whether somebody leaves the in-sync set. The controller's answer alone does not settle that: if min.insync.replicas was raised
+// before the change, who leaves is an eligible leader (KIP-966), and by the old value this leader would acknowledge what that one lacks. The
+// metadata, in which both come in their order, is there moments later; until then the change counts as one that is asked for.
+func (l *Leader) shrinksTo(isr []kafka.NodeID) bool {
+	return slices.ContainsFunc(l.led.ISR, func(id kafka.NodeID) bool { return !slices.Contains(isr, id) })
 }
 
 // AskAgain has Due return a change once more, unless it is settled by now.
