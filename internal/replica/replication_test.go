@@ -265,6 +265,33 @@ func TestSlowFollowerLeavesTheInSyncSetAndComesBack(t *testing.T) {
 	})
 }
 
+// TestALeaderAcknowledgesNothingThatAnEligibleLeaderLacks: min.insync.replicas is raised, and then the set shrinks to the leader, which hears the
+// answer to its AlterPartition long before the metadata. By that the follower is an eligible leader.
+func TestALeaderAcknowledgesNothingThatAnEligibleLeaderLacks(t *testing.T) {
+	inCluster(t, 2, func(c *cluster) {
+		c.topic("t", 1, []kafka.NodeID{1, 2}, "min.insync.replicas=1")
+		c.mustProduce("t", 0, "a")
+		c.waitSame("t", 0)
+		c.hold(1)
+		c.change(configRecord("t", "min.insync.replicas=2"))
+		c.cut(2, 1)
+		done := make(chan ProduceResult, 1)
+		go func() { done <- c.produce("t", 0, -1, 120_000, plain("b")) }()
+		c.waitInSync("t", 0, 1)
+		time.Sleep(10 * time.Second)
+		none(t, done)
+		c.release(1)
+		time.Sleep(10 * time.Second)
+		none(t, done)
+		c.heal()
+		if r := answer(t, done); r.Err != kafka.None {
+			t.Errorf("produce: %v", r.Err.Name())
+		}
+		c.waitInSync("t", 0, 1, 2)
+		c.waitSame("t", 0)
+	})
+}
+
 // TestLeaderMovesWhileFollowersFetch: nobody waits for the end of a long poll.
 func TestLeaderMovesWhileFollowersFetch(t *testing.T) {
 	inCluster(t, 3, func(c *cluster) {
