@@ -104,7 +104,10 @@ func TestADiskThatFailsUnderAMove(t *testing.T) {
 			}
 			serves := w.produce("t", 0, plain("5")).Err == kafka.None
 			serves = serves || w.produce("t", 0, plain("5")).Err == kafka.None // where the fault hit the produce itself
-			if got := len(w.fallen()); cause == syscall.EIO && got > 1 || !serves && got == 0 {
+			if !serves { // who is refused may know it before the failure is told
+				w.waitFor(fmt.Sprintf("a directory is offline, as nothing is served with %v at change %d", cause, n), func() bool { return len(w.fallen()) > 0 })
+			}
+			if cause == syscall.EIO && len(w.fallen()) > 1 {
 				t.Fatalf("%v at change %d: serves %v, %v offline\n%s", cause, n, serves, w.fallen(), w.log.String())
 			}
 			_ = w.m.Close(context.Background())
