@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -92,11 +93,14 @@ func Format(c Config, q Quorum) (Formatted, error) {
 	if err != nil {
 		return Formatted{}, err
 	}
-	n.clusterID = q.ClusterID
 	paths, blank, err := n.findDirs()
 	if err != nil {
 		return Formatted{}, err
 	}
+	if n.clusterID != "" && q.ClusterID != "" && n.clusterID != q.ClusterID {
+		return Formatted{}, fmt.Errorf("the log directories belong to cluster %s, not to %s: give others, or empty ones", n.clusterID, q.ClusterID)
+	}
+	n.clusterID = cmp.Or(n.clusterID, q.ClusterID)
 	f := Formatted{Metadata: n.config.MetadataLogDir(), Kind: n.kind(founders)}
 	for _, path := range paths {
 		if !slices.Contains(blank, path) {

@@ -51,11 +51,11 @@ func formatFor(how scripts.Format) (scripts.Formatted, error) {
 	if err != nil {
 		return scripts.Formatted{}, err
 	}
-	parsed, _, err := config.ParseFile(how.File, string(text), nil, []string{"CLUSTER_ID=" + how.ClusterID})
+	parsed, _, err := config.ParseFile(how.File, string(text), nil, nil)
 	if err != nil {
 		return scripts.Formatted{}, err
 	}
-	founding := broker.Quorum{Standalone: how.Standalone, None: how.NoInitial}
+	founding := broker.Quorum{ClusterID: how.ClusterID, Standalone: how.Standalone, None: how.NoInitial}
 	if how.InitialControllers != "" {
 		if founding.Initial, err = broker.ParseInitialControllers(how.InitialControllers); err != nil {
 			return scripts.Formatted{}, err

@@ -33,8 +33,11 @@ starts. It is for quorums whose members are known from the start: --initial-cont
     --initial-controllers 1@a:9093:JEXY6aqzQY-32P5TStzaFg,2@b:9093:MvDxzVmcRsaTz33bUuRU6A,3@c:9093:07R5amHmR32VDA6jHkGbTA`,
 		Args: wants(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			if how.File == "" || how.ClusterID == "" {
+			switch {
+			case how.File == "" || how.ClusterID == "":
 				return usagef("a cluster id (-t) and a server.properties (-c) are needed: see `%s storage format --help`", a.name)
+			case how.Standalone && how.InitialControllers != "", how.Standalone && how.NoInitial, how.NoInitial && how.InitialControllers != "":
+				return usagef("--standalone, --initial-controllers and --no-initial-controllers exclude each other: give one of them")
 			}
 			if err := checkLevels(release, features); err != nil {
 				return err
@@ -51,7 +54,6 @@ starts. It is for quorums whose members are known from the start: --initial-cont
 	f.BoolVarP(&ignoreFormatted, "ignore-formatted", "g", false, "it is no error if the directories are formatted already")
 	f.StringVarP(&release, "release-version", "r", "", "the release of Kafka whose features the cluster begins with: "+scripts.KafkaVersion+" alone")
 	f.StringArrayVarP(&features, "feature", "f", nil, "a feature's level to begin with, as metadata.version=30; may be given again: the levels of "+scripts.KafkaVersion+" alone")
-	c.MarkFlagsMutuallyExclusive("standalone", "initial-controllers", "no-initial-controllers")
 	return c
 }
 
@@ -74,6 +76,12 @@ func checkLevels(release string, features []string) error {
 	return nil
 }
 
+// formattedDirs is what `storage format` shows.
+type formattedDirs struct {
+	ClusterID string   `json:"clusterId"`
+	Formatted []string `json:"formatted"` // the log directories that were not before
+}
+
 func (a *app) format(how scripts.Format, ignoreFormatted bool) error {
 	f, err := formatFor(how)
 	switch {
@@ -81,6 +89,8 @@ func (a *app) format(how scripts.Format, ignoreFormatted bool) error {
 		return err
 	case len(f.Before) > 0 && !ignoreFormatted:
 		return fmt.Errorf("log directory %s is formatted already: --ignore-formatted passes over that", f.Before[0])
+	case a.json():
+		return a.writeJSON(formattedDirs{how.ClusterID, append([]string{}, f.Made...)})
 	case len(f.Made) == 0:
 		fmt.Fprintln(a.out, "All log directories are formatted already.")
 		return nil
@@ -99,7 +109,11 @@ func storageIDCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "random-uuid", Short: "Print an id for a new cluster or log directory", Args: wants(0, 0),
 		RunE: func(*cobra.Command, []string) error {
-			fmt.Fprintln(a.out, kafka.NewUUID(func(b []byte) { _, _ = rand.Read(b) })) // never fails
+			id := kafka.NewUUID(func(b []byte) { _, _ = rand.Read(b) }).String() // never fails
+			if a.json() {
+				return a.writeJSON(id)
+			}
+			fmt.Fprintln(a.out, id)
 			return nil
 		},
 	}
