@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -54,12 +53,12 @@ const devNodesMax = 25
 
 // devNode is one process of the cluster.
 type devNode struct {
-	id     int
-	client string // HOST:PORT
-	args   []string
+	id       int
+	client   string   // HOST:PORT
+	settings []string // as key=value
 }
 
-// devNodes returns the command line of each node.
+// devNodes returns the nodes, and what each of them is told.
 func devNodes(flags devFlags) ([]devNode, error) {
 	if flags.nodes < 1 || flags.nodes > devNodesMax {
 		return nil, usagef("--nodes %d: from 1 to %d are possible", flags.nodes, devNodesMax)
@@ -72,8 +71,8 @@ func devNodes(flags devFlags) ([]devNode, error) {
 		return nil, usagef("--listen %s: HOST:PORT is wanted, as 127.0.0.1:9092", flags.listen)
 	}
 	port, err := strconv.ParseUint(text, 10, 16)
-	if last := port + uint64(2*flags.nodes); err != nil || port == 0 || last > 65536 {
-		return nil, usagef("--listen %s: the port must leave room for %d more", flags.listen, 2*flags.nodes-1)
+	if last := 65536 - uint64(2*flags.nodes); err != nil || port == 0 || port > last {
+		return nil, usagef("--listen %s: the first of %d ports is wanted, from 1 to %d", flags.listen, 2*flags.nodes, last)
 	}
 	at := func(i int) string { return net.JoinHostPort(host, strconv.Itoa(int(port)+i)) }
 	var controllers []string
@@ -91,20 +90,22 @@ func devNodes(flags devFlags) ([]devNode, error) {
 		if i == 0 {
 			settings = append(settings, "raftsman.cluster.bootstrap=true")
 		}
-		args := []string{"serve", "--log-level", "warn"}
-		for _, s := range append(settings, flags.overrides...) {
-			args = append(args, "--override", s)
-		}
-		nodes = append(nodes, devNode{id: i + 1, client: at(i), args: args})
+		nodes = append(nodes, devNode{id: i + 1, client: at(i), settings: append(settings, flags.overrides...)})
 	}
 	return nodes, nil
 }
 
-// dev runs the processes until ctx ends or none of them is left.
+// dev runs the processes until ctx ends or none of them is left. One that ends before all of them serve takes the others with it: they may
+// wait for it without an end.
 func (a *app) dev(ctx context.Context, flags devFlags) error {
 	nodes, err := devNodes(flags)
 	if err != nil {
 		return err
+	}
+	for _, n := range nodes {
+		if _, _, err := a.readConfig(nil, serveFlags{overrides: n.settings}); err != nil {
+			return err // told once, and not by each node
+		}
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -113,34 +114,60 @@ func (a *app) dev(ctx context.Context, flags devFlags) error {
 	running, stop := context.WithCancel(ctx)
 	defer stop()
 	var lines sync.Mutex // guards what the nodes say from each other
-	var wg sync.WaitGroup
-	failed := make([]error, len(nodes))
-	var servers []string
-	for i, n := range nodes {
-		servers = append(servers, n.client)
-		wg.Go(func() { failed[i] = a.runNode(running, self, n, &lines) })
+	serve, ended := make(chan struct{}, len(nodes)), make(chan error, len(nodes))
+	for _, n := range nodes {
+		go func() { // ends with running
+			err := a.runNode(running, self, n, &lines, func() { serve <- struct{}{} })
+			if err != nil {
+				lines.Lock()
+				a.note("node %d ended: %v", n.id, err)
+				lines.Unlock()
+			}
+			ended <- err
+		}()
 	}
-	up := make(chan struct{})
-	go func() { // ends with running
-		defer close(up)
-		if awaitAll(running, servers) {
-			lines.Lock()
-			defer lines.Unlock()
-			fmt.Fprintf(a.out, "%d nodes serve, data in %s.\n\n  bootstrap.servers=%s\n\nPress Ctrl+C to stop all of them.\n", len(nodes), flags.data, strings.Join(servers, ","))
+	var failed error
+	for up, left := 0, len(nodes); left > 0; {
+		select {
+		case <-serve:
+			if up++; up == len(nodes) {
+				lines.Lock()
+				a.greetCluster(nodes, flags.data)
+				lines.Unlock()
+			}
+		case err := <-ended:
+			left--
+			if err != nil {
+				failed = errReported
+			}
+			if up < len(nodes) {
+				stop()
+			}
 		}
-	}()
-	wg.Wait()
-	stop()
-	<-up
+	}
 	if ctx.Err() != nil {
 		return nil
 	}
-	return errors.Join(failed...)
+	return failed
 }
 
-// runNode runs one node and puts its name in front of what it says.
-func (a *app) runNode(ctx context.Context, program string, n devNode, lines *sync.Mutex) error {
-	cmd := exec.CommandContext(ctx, program, n.args...)
+// greetCluster tells a person how to go on.
+func (a *app) greetCluster(nodes []devNode, data string) {
+	var servers []string
+	for _, n := range nodes {
+		servers = append(servers, n.client)
+	}
+	fmt.Fprintf(a.out, "%d nodes serve, data in %s.\n\n  bootstrap.servers=%s\n\nPress Ctrl+C to stop all of them.\n", len(nodes), data, strings.Join(servers, ","))
+}
+
+// runNode runs one node until it ends or ctx does, which is no error. It puts the node's name in front of what it says, and calls serves when
+// it serves.
+func (a *app) runNode(ctx context.Context, program string, n devNode, lines *sync.Mutex, serves func()) error {
+	args := []string{"serve", "--log-level", "warn"}
+	for _, s := range n.settings {
+		args = append(args, "--override", s)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Cancel = func() error {
 		if cmd.Process.Signal(os.Interrupt) != nil { // where there are no signals
 			return cmd.Process.Kill()
@@ -148,18 +175,17 @@ func (a *app) runNode(ctx context.Context, program string, n devNode, lines *syn
 		return nil
 	}
 	cmd.WaitDelay = stopLimit + time.Second
-	cmd.Env = os.Environ()
+	cmd.Stdout = &greeting{heard: serves}
 	said, err := cmd.StderrPipe()
 	if err != nil {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start node %d: %w", n.id, err)
+		return err
 	}
 	a.relay(said, n.id, lines)
-	if err := cmd.Wait(); err != nil && ctx.Err() == nil {
-		a.note("node %d ended: %v", n.id, err)
-		return fmt.Errorf("node %d: %w", n.id, err)
+	if err := cmd.Wait(); ctx.Err() == nil {
+		return err
 	}
 	return nil
 }
@@ -172,23 +198,13 @@ func (a *app) relay(said io.Reader, id int, lines *sync.Mutex) {
 	}
 }
 
-// awaitAll waits until all addresses take connections. It returns false when ctx ends before.
-func awaitAll(ctx context.Context, addresses []string) bool {
-	const again = 50 * time.Millisecond
-	for _, address := range addresses {
-		for {
-			var d net.Dialer
-			conn, err := d.DialContext(ctx, "tcp", address)
-			if err == nil {
-				_ = conn.Close()
-				break
-			}
-			select {
-			case <-time.After(again):
-			case <-ctx.Done():
-				return false
-			}
-		}
-	}
-	return true
+// greeting is where a node greets the person that has started it, which it does when it serves.
+type greeting struct {
+	once  sync.Once
+	heard func()
+}
+
+func (g *greeting) Write(p []byte) (int, error) {
+	g.once.Do(g.heard)
+	return len(p), nil
 }

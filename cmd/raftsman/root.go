@@ -106,7 +106,7 @@ func wrongValue(err error) string {
 		name = "-" + flag.Shorthand
 	}
 	what, known := map[string]string{
-		"int16": "is no whole number", "int32": "is no whole number", "int64": "is no whole number", "int32Slice": "is no whole number", "int64Slice": "is no whole number",
+		"int": "is no whole number", "int16": "is no whole number", "int32": "is no whole number", "int64": "is no whole number", "int32Slice": "is no whole number", "int64Slice": "is no whole number",
 		"duration": "is no time: give 500ms, 30s or 5m, say", "bool": "is neither true nor false",
 	}[flag.Value.Type()]
 	if !known {

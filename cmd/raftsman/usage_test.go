@@ -69,6 +69,13 @@ func TestValuesOfFlagsAreToldInWords(t *testing.T) {
 		"group list --state foo":        "--state foo is unknown: it is one of Stable, Empty, PreparingRebalance, CompletingRebalance, Dead, Assigning, Reconciling, NotReady",
 		"txn list --state ongoin":       "--state ongoin is unknown: it is one of Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, CompleteAbort, PrepareEpochFence, Dead",
 		"txn list --producer-id x":      "--producer-id x is no whole number: see `raftsman txn list --help`",
+		"dev --nodes x":                 "--nodes x is no whole number: see `raftsman dev --help`",
+		"dev --nodes 0":                 "--nodes 0: from 1 to 25 are possible",
+		"dev --listen localhost":        "--listen localhost: HOST:PORT is wanted, as 127.0.0.1:9092",
+		"dev --listen localhost:0":      "--listen localhost:0: the first of 6 ports is wanted, from 1 to 65530",
+		"dev --listen localhost:65531":  "--listen localhost:65531: the first of 6 ports is wanted, from 1 to 65530",
+		"dev --data a,b":                "--data a,b: a path with a comma can't hold log directories",
+		"dev --override x":              "--override x: must be key=value",
 		"help topics":                   "there is no `raftsman topics`: did you mean `raftsman topic`?",
 		"help topic lst":                "there is no `raftsman topic lst`: did you mean `raftsman topic list`?",
 	} {
