@@ -17,101 +17,226 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// broker is one of the two that are compared.
+// broker is one of the two that are compared: a process, or a cluster of them.
 type broker struct {
-	name    string
+	name   string
+	script string // starts Kafka; empty for Raftsman
+	dir    string
+	nodes  []*node
+}
+
+// node is a process of a broker.
+type node struct {
 	cpus    string // that it may use
 	port    int
 	dir     string
-	script  string           // starts Kafka; empty for Raftsman
+	script  string           // as the broker's
 	command func() *exec.Cmd // starts Raftsman
 
 	process *exec.Cmd
-	pid     int
+	pid     int // 0 while it does not run
 }
 
-func (b *broker) addr() string { return fmt.Sprintf("127.0.0.1:%d", b.port) }
+// newRaftsman returns a broker of the binary, or so many that are one cluster. All are brokers and controllers.
+func newRaftsman(o options, cpus string, count int) *broker {
+	b := &broker{name: "raftsman", dir: filepath.Join(o.dir, fmt.Sprint("raftsman-", count))}
+	port := o.port
+	if count > 1 {
+		port += 200
+	}
+	var controllers []string
+	for i := range count {
+		controllers = append(controllers, fmt.Sprintf("127.0.0.1:%d", port+10*i+1))
+	}
+	for i, controller := range controllers {
+		n := &node{cpus: cpus, port: port + 10*i, dir: b.dir}
+		if count > 1 {
+			n.dir = filepath.Join(b.dir, strconv.Itoa(i+1))
+		}
+		n.command = func() *exec.Cmd {
+			args := []string{"-c", cpus, o.raftsman, "serve", "--data", filepath.Join(n.dir, "data"), "--log-level", "warn"}
+			if count == 1 {
+				return exec.Command("taskset", append(args, "--listen", n.addr())...)
+			}
+			for _, setting := range []string{
+				fmt.Sprint("node.id=", i+1), fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", n.addr(), controller),
+				"controller.quorum.bootstrap.servers=" + strings.Join(controllers, ","), fmt.Sprint("raftsman.cluster.bootstrap=", i == 0),
+			} {
+				args = append(args, "--override", setting)
+			}
+			return exec.Command("taskset", args...)
+		}
+		b.nodes = append(b.nodes, n)
+	}
+	return b
+}
 
-// start starts the broker unless it runs, and waits until it serves.
+// newKafka returns the same of Apache Kafka.
+func newKafka(o options, cpus string, count int) *broker {
+	b := &broker{name: "kafka", script: o.kafka, dir: filepath.Join(o.dir, fmt.Sprint("kafka-", count))}
+	port := o.port + 100
+	if count > 1 {
+		port += 200
+	}
+	for i := range count {
+		n := &node{cpus: cpus, port: port + 10*i, dir: b.dir, script: o.kafka}
+		if count > 1 {
+			n.dir = filepath.Join(b.dir, strconv.Itoa(i+1))
+		}
+		b.nodes = append(b.nodes, n)
+	}
+	return b
+}
+
+// node returns the one process of a broker that is no cluster.
+func (b *broker) node() *node { return b.nodes[0] }
+
+// start starts what does not run of the broker, and waits until it serves.
 func (b *broker) start() error {
-	if b.pid != 0 {
-		return nil
+	for _, n := range b.nodes {
+		if err := n.free(); err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
 	}
-	if conn, err := net.Dial("tcp", b.addr()); err == nil {
-		_ = conn.Close()
-		return fmt.Errorf("somebody else serves on %s, where %s should", b.addr(), b.name)
-	}
-	if err := b.spawn(); err != nil {
+	if err := b.format(); err != nil {
 		return err
 	}
+	for _, n := range b.nodes {
+		if err := n.spawn(); err != nil {
+			return err
+		}
+	}
+	for _, n := range b.nodes {
+		if err := n.await(); err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+	}
+	return nil
+}
+
+// format makes the directories of a Kafka that never ran, and stops it again: what is measured later is a start alone.
+func (b *broker) format() error {
+	if b.script == "" {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(b.nodes[0].dir, "server.properties")); err == nil {
+		return nil
+	}
+	args := []string{"start", b.dir, strconv.Itoa(b.nodes[0].port)}
+	if count := len(b.nodes); count > 1 {
+		args = append([]string{"cluster"}, append(args[1:], strconv.Itoa(count))...)
+	}
+	if out, err := exec.Command(b.script, append(args, "log.retention.check.interval.ms=3600000")...).CombinedOutput(); err != nil {
+		return fmt.Errorf("start Kafka: %w: %s", err, out)
+	}
+	for _, n := range b.nodes {
+		if err := n.adopt(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *broker) stop() {
+	for _, n := range b.nodes {
+		n.signal(syscall.SIGTERM)
+	}
+	for _, n := range b.nodes {
+		n.wait()
+	}
+}
+
+func (n *node) addr() string { return fmt.Sprintf("127.0.0.1:%d", n.port) }
+
+// free fails where another process has the port.
+func (n *node) free() error {
+	if n.pid != 0 {
+		return nil
+	}
+	conn, err := net.Dial("tcp", n.addr())
+	if err != nil {
+		return nil
+	}
+	_ = conn.Close()
+	return fmt.Errorf("somebody else serves on %s", n.addr())
+}
+
+// await waits until the node serves.
+func (n *node) await() error {
 	deadline := time.Now().Add(60 * time.Second)
 	for {
-		conn, err := net.Dial("tcp", b.addr())
+		conn, err := net.Dial("tcp", n.addr())
 		if err == nil {
-			_ = conn.Close()
-			return nil
+			return conn.Close()
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%s does not serve: %w", b.name, err)
+			return fmt.Errorf("%s is not served: %w", n.addr(), err)
 		}
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// spawn starts the process and returns at once.
-func (b *broker) spawn() error {
-	if err := os.MkdirAll(b.dir, 0o755); err != nil {
-		return err
-	}
-	if b.script == "" {
-		log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		if err != nil {
-			return err
-		}
-		defer log.Close()
-		b.process = b.command()
-		b.process.Stdout, b.process.Stderr = log, log
-		if err := b.process.Start(); err != nil {
-			return err
-		}
-		b.pid = b.process.Process.Pid
+// spawn starts the process, unless it runs, and returns at once.
+func (n *node) spawn() error {
+	if n.pid != 0 {
 		return nil
 	}
-	if _, err := os.Stat(filepath.Join(b.dir, "server.properties")); err != nil {
-		// The first start formats the directory; what is measured later is the start alone.
-		if out, err := exec.Command(b.script, "start", b.dir, strconv.Itoa(b.port), "log.retention.check.interval.ms=3600000").CombinedOutput(); err != nil {
+	if n.script != "" {
+		if out, err := exec.Command(n.script, "spawn", n.dir).CombinedOutput(); err != nil {
 			return fmt.Errorf("start Kafka: %w: %s", err, out)
 		}
-	} else if out, err := exec.Command(b.script, "spawn", b.dir).CombinedOutput(); err != nil {
-		return fmt.Errorf("start Kafka: %w: %s", err, out)
+		return n.adopt()
 	}
-	pid, err := os.ReadFile(filepath.Join(b.dir, "pid"))
+	if err := os.MkdirAll(n.dir, 0o755); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	if b.pid, err = strconv.Atoi(strings.TrimSpace(string(pid))); err != nil {
+	defer log.Close()
+	n.process = n.command()
+	n.process.Stdout, n.process.Stderr = log, log
+	if err := n.process.Start(); err != nil {
 		return err
 	}
-	return exec.Command("taskset", "-a", "-p", "-c", b.cpus, strconv.Itoa(b.pid)).Run()
+	n.pid = n.process.Process.Pid
+	return nil
 }
 
-func (b *broker) stop() {
-	if b.pid == 0 {
-		return
+// adopt takes over the Kafka that the script has started.
+func (n *node) adopt() error {
+	pid, err := os.ReadFile(filepath.Join(n.dir, "pid"))
+	if err != nil {
+		return err
 	}
-	_ = syscall.Kill(b.pid, syscall.SIGTERM)
-	if b.process != nil {
-		_ = b.process.Wait()
+	if n.pid, err = strconv.Atoi(strings.TrimSpace(string(pid))); err != nil {
+		return err
 	}
-	for i := 0; i < 3000 && syscall.Kill(b.pid, 0) == nil; i++ {
+	return exec.Command("taskset", "-a", "-p", "-c", n.cpus, strconv.Itoa(n.pid)).Run()
+}
+
+// signal sends it to the process, if it runs.
+func (n *node) signal(s syscall.Signal) {
+	if n.pid != 0 {
+		_ = syscall.Kill(n.pid, s)
+	}
+}
+
+// wait waits until the process has gone.
+func (n *node) wait() {
+	if n.process != nil {
+		_ = n.process.Wait()
+	}
+	for i := 0; i < 3000 && n.pid != 0 && syscall.Kill(n.pid, 0) == nil; i++ {
 		time.Sleep(10 * time.Millisecond)
 	}
-	b.pid, b.process = 0, nil
+	n.pid, n.process = 0, nil
 }
 
-// usage is what a process has used so far.
+// usage is what a broker has used so far.
 type usage struct {
-	cpu     time.Duration
+	cpu     time.Duration // all its processes
 	machine time.Duration // all processors, all processes
 	written int64         // bytes to the devices, all processes
 	at      time.Time
@@ -119,12 +244,14 @@ type usage struct {
 
 func (b *broker) usage() (usage, error) {
 	u := usage{at: time.Now()}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", b.pid))
-	if err != nil {
-		return u, err
+	for _, n := range b.nodes {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.pid))
+		if err != nil {
+			return u, err
+		}
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		u.cpu += ticks(fields[11]) + ticks(fields[12])
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	u.cpu = ticks(fields[11]) + ticks(fields[12])
 	machine, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return u, err
@@ -148,9 +275,20 @@ func (b *broker) usage() (usage, error) {
 	return u, nil
 }
 
-// memory returns the resident bytes of the process.
-func (b *broker) memory() (int64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", b.pid))
+// memory returns the resident bytes of all processes.
+func (b *broker) memory() (total int64, err error) {
+	for _, n := range b.nodes {
+		bytes, err := n.memory()
+		if err != nil {
+			return 0, err
+		}
+		total += bytes
+	}
+	return total, nil
+}
+
+func (n *node) memory() (int64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", n.pid))
 	if err != nil {
 		return 0, err
 	}
@@ -197,7 +335,11 @@ func pinSelf(cpu string) error {
 }
 
 func (b *broker) client(opts ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.addr())}, opts...)...)
+	var seeds []string
+	for _, n := range b.nodes {
+		seeds = append(seeds, n.addr())
+	}
+	return kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(seeds...)}, opts...)...)
 }
 
 func ctxFor(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -91,7 +91,7 @@ type commitRequest struct {
 }
 
 func newCommitter(ctx context.Context, b *broker, load commitLoad, number int, topic string) (*committer, error) {
-	conn, err := net.Dial("tcp", b.addr())
+	conn, err := net.Dial("tcp", b.node().addr())
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,7 @@ type row struct {
 	name    string
 	title   string
 	figures []figure
+	nodes   int  // how many each broker has; 0: one
 	cold    bool // the load starts the broker itself
 	alone   bool // only Raftsman has it: bounds are those of its medians
 	asked   bool // it runs only where its name is asked for: it takes hours beside Kafka
@@ -159,6 +160,29 @@ var rows = []row{
 		figures: restartFigures,
 		turn:    restartRow(100_000, 100<<20),
 	},
+	{
+		name: "cluster-produce", title: "three nodes, three replicas: produce, 1 KiB values, acks=all; then 2,000 records/s", nodes: 3,
+		figures: []figure{
+			{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 0.4}, {machine, "s/GB", false, 0},
+			{"p50", "ms", false, 0}, {"p99", "ms", false, 1}, {"memory", "MB", false, 0},
+		},
+		turn: clusterRow(1024, 200<<20),
+	},
+	{
+		name: "cluster-failover", title: "three nodes: longest time without an acknowledgement in a partition when a node ends", nodes: 3, cold: true,
+		figures: []figure{{"leader, kill -9", "s", false, 0.2}, {"controller, kill -9", "s", false, 0.2}, {"leader, in order", "s", false, 0}},
+		turn:    failover,
+	},
+	{
+		name: "cluster-catch-up", title: "three nodes: one that was away gets 2 GB", nodes: 3, cold: true,
+		figures: []figure{{"speed", "MB/s", true, 1}, {"in sync again", "s", false, 0}, {"served again", "s", false, 0}},
+		turn:    catchUp(2 << 30),
+	},
+	{
+		name: "cluster-many", title: "three nodes: 10,000 partitions with three replicas each", nodes: 3, cold: true,
+		figures: []figure{{"created", "s", false, 0}, {"all led", "s", false, 0}, {"memory", "MB", false, 0}, {"all led after kill -9", "s", false, 0}},
+		turn:    manyReplicas(10_000),
+	},
 }
 
 const partitions = 6
@@ -196,7 +220,7 @@ func newTopic(ctx context.Context, b *broker, count int32, configs map[string]*s
 	admin := kadm.NewClient(cl)
 	all := map[string]*string{"file.delete.delay.ms": new("100")} // its files are gone before the next turn
 	maps.Copy(all, configs)
-	if _, err := admin.CreateTopic(ctx, count, 1, all, name); err != nil {
+	if _, err := admin.CreateTopic(ctx, count, int16(len(b.nodes)), all, name); err != nil {
 		cl.Close()
 		return "", nil, err
 	}

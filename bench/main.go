@@ -8,8 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -42,7 +40,7 @@ func main() {
 	flag.Float64Var(&o.scale, "scale", 1, "how much load a turn has")
 	flag.StringVar(&o.dir, "dir", "", "folder for the brokers' data; empty: a new one")
 	flag.BoolVar(&o.alone, "alone", false, "only Raftsman, to try something; writes no figures")
-	flag.IntVar(&o.port, "port", 19392, "of Raftsman; Kafka has the one that is 100 higher")
+	flag.IntVar(&o.port, "port", 19392, "the first of up to 400 that the brokers have")
 	flag.Parse()
 	if err := run(context.Background(), o); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -65,23 +63,29 @@ func run(ctx context.Context, o options) error {
 	if err := pinSelf(ownCPU); err != nil {
 		return err
 	}
-	raftsman := &broker{name: "raftsman", cpus: brokerCPUs, port: o.port, dir: filepath.Join(o.dir, "raftsman")}
-	raftsman.command = func() *exec.Cmd {
-		return exec.Command("taskset", "-c", brokerCPUs, o.raftsman, "serve", "--data", filepath.Join(raftsman.dir, "data"), "--listen", raftsman.addr(), "--log-level", "warn")
-	}
-	kafka := &broker{name: "kafka", cpus: brokerCPUs, port: o.port + 100, dir: filepath.Join(o.dir, "kafka"), script: o.kafka}
-	defer raftsman.stop()
-	defer kafka.stop()
-	brokers := []*broker{raftsman, kafka}
-	if o.alone {
-		brokers = brokers[:1]
+	brokers := map[int][]*broker{}
+	for _, count := range []int{1, 3} {
+		brokers[count] = []*broker{newRaftsman(o, brokerCPUs, count), newKafka(o, brokerCPUs, count)}
+		if o.alone {
+			brokers[count] = brokers[count][:1]
+		}
+		for _, b := range brokers[count] {
+			defer b.stop()
+		}
 	}
 	report := newReport(o)
 	for _, r := range rows {
 		if !wanted(o.rows, r) {
 			continue
 		}
-		if err := measure(ctx, o, r, brokers, report); err != nil {
+		for count, others := range brokers {
+			for _, b := range others {
+				if count != max(r.nodes, 1) {
+					b.stop()
+				}
+			}
+		}
+		if err := measure(ctx, o, r, brokers[max(r.nodes, 1)], report); err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 	}

@@ -59,10 +59,8 @@ func mixed(ctx context.Context, b *broker, scale float64) (map[string]float64, e
 	if err != nil {
 		return nil, err
 	}
-	took := slices.Concat(loads[0].took, loads[1].took)
-	slices.Sort(took)
-	at := func(q float64) float64 { return float64(took[int(q*float64(len(took)-1))].Microseconds()) / 1000 }
-	return map[string]float64{"p50": at(0.5), "p99": at(0.99), "p99.9": at(0.999), cpu: used.cpu.Seconds() / length.Seconds()}, nil
+	both := paced{took: slices.Concat(loads[0].took, loads[1].took)}
+	return map[string]float64{"p50": both.at(0.5), "p99": both.at(0.99), "p99.9": both.at(0.999), cpu: used.cpu.Seconds() / length.Seconds()}, nil
 }
 
 // paced is a producer of so many records a second, and how long each took to be acknowledged.
@@ -172,4 +170,10 @@ func readUntil(ctx context.Context, cl *kgo.Client, enough func() bool, each ...
 		}
 	}
 	return nil
+}
+
+// at returns how long that part of the acknowledgements took at most, in milliseconds.
+func (p *paced) at(q float64) float64 {
+	slices.Sort(p.took)
+	return float64(p.took[int(q*float64(len(p.took)-1))].Microseconds()) / 1000
 }

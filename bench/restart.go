@@ -137,21 +137,8 @@ func loadAndKill(ctx context.Context, b *broker, count int32) error {
 	for i := int32(0); time.Now().Before(until); i++ {
 		cl.Produce(ctx, &kgo.Record{Topic: restartTopic, Partition: i % count, Value: value}, nil)
 	}
-	return b.kill()
-}
-
-// kill ends the process with kill -9.
-func (b *broker) kill() error {
-	if err := syscall.Kill(b.pid, syscall.SIGKILL); err != nil {
-		return err
-	}
-	if b.process != nil {
-		_ = b.process.Wait()
-	}
-	for i := 0; i < 3000 && syscall.Kill(b.pid, 0) == nil; i++ {
-		time.Sleep(10 * time.Millisecond)
-	}
-	b.pid, b.process = 0, nil
+	b.node().signal(syscall.SIGKILL)
+	b.node().wait()
 	return nil
 }
 
@@ -163,7 +150,7 @@ func (b *broker) stoppedInOrder() (float64, error) {
 
 // files returns how many files the process has open.
 func (b *broker) files() (int, error) {
-	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.pid))
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", b.node().pid))
 	return len(list), err
 }
 
@@ -172,11 +159,11 @@ type restarted struct{ first, each float64 }
 
 func acknowledged(ctx context.Context, b *broker, count int32) (restarted, error) {
 	began := time.Now()
-	if err := b.spawn(); err != nil {
+	if err := b.node().spawn(); err != nil {
 		return restarted{}, err
 	}
 	for {
-		conn, err := net.Dial("tcp", b.addr())
+		conn, err := net.Dial("tcp", b.node().addr())
 		if err == nil {
 			_ = conn.Close()
 			break

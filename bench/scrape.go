@@ -40,17 +40,18 @@ func scrapeRow(ctx context.Context, b *broker, scale float64) (map[string]float6
 	ctx, cancel := ctxFor(ctx)
 	defer cancel()
 	b.stop()
-	was := *b
-	address := fmt.Sprintf("127.0.0.1:%d", b.port+50)
-	b.dir += "-scrape"
-	b.command = func() *exec.Cmd {
+	one := b.node()
+	was := *one
+	address := fmt.Sprintf("127.0.0.1:%d", one.port+50)
+	one.dir += "-scrape"
+	one.command = func() *exec.Cmd {
 		command := was.command()
 		command.Args = append(command.Args, "--override", "raftsman.http.listener="+address)
 		return command
 	}
 	defer func() {
 		b.stop()
-		b.dir, b.command = was.dir, was.command
+		one.dir, one.command = was.dir, was.command
 	}()
 	if err := b.start(); err != nil {
 		return nil, err

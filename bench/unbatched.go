@@ -252,7 +252,7 @@ type session struct {
 
 func dial(ctx context.Context, b *broker) (*session, error) {
 	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", b.addr())
+	conn, err := d.DialContext(ctx, "tcp", b.node().addr())
 	if err != nil {
 		return nil, err
 	}
