@@ -208,8 +208,7 @@ func (c *clusterOf) create(ctx context.Context, topic string, count int32, minIS
 	if err := c.voting(ctx); err != nil {
 		return err
 	}
-	c.admin.SetTimeoutMillis(300_000)
-	_, err := c.admin.CreateTopic(ctx, count, int16(len(c.nodes)), map[string]*string{"min.insync.replicas": &minISR}, topic)
+	err := createMany(ctx, c.admin, topic, count, len(c.nodes), map[string]*string{"min.insync.replicas": &minISR})
 	if errors.Is(err, kerr.TopicAlreadyExists) {
 		return nil
 	}

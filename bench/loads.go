@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -234,19 +235,16 @@ func newTopic(ctx context.Context, b *broker, count int32, configs map[string]*s
 	}, nil
 }
 
-// led waits until every partition of a new topic has a leader that knows of it: Kafka answers before.
+// led waits until every partition of a topic has a leader that knows of it: Kafka answers before that when it makes one.
 func led(ctx context.Context, admin *kadm.Client, topic string) error {
 	for {
 		ends, err := admin.ListEndOffsets(ctx, topic)
-		if err != nil {
-			return err
-		}
-		if ends.Error() == nil {
+		if err = cmp.Or(err, ends.Error()); err == nil {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s has no leaders: %w", topic, ends.Error())
+			return fmt.Errorf("%s has no leaders: %w", topic, err)
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

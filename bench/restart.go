@@ -85,7 +85,6 @@ func prepareRestart(ctx context.Context, b *broker, count int32, bytes int) erro
 	defer cl.Close()
 	began := time.Now()
 	admin := kadm.NewClient(cl)
-	admin.SetTimeoutMillis(300_000)
 	if err := recreate(ctx, admin, count); err != nil {
 		return err
 	}
@@ -110,11 +109,17 @@ const createAtOnce = 5_000
 
 func recreate(ctx context.Context, admin *kadm.Client, count int32) error {
 	_, _ = admin.DeleteTopic(ctx, restartTopic)
-	if _, err := admin.CreateTopic(ctx, min(count, createAtOnce), 1, nil, restartTopic); err != nil {
+	return createMany(ctx, admin, restartTopic, count, 1, nil)
+}
+
+// createMany creates a topic in as many requests as it takes.
+func createMany(ctx context.Context, admin *kadm.Client, topic string, count int32, replicas int, configs map[string]*string) error {
+	admin.SetTimeoutMillis(300_000)
+	if _, err := admin.CreateTopic(ctx, min(count, createAtOnce), int16(replicas), configs, topic); err != nil {
 		return err
 	}
 	for made := int32(createAtOnce); made < count; made += createAtOnce {
-		added, err := admin.UpdatePartitions(ctx, int(min(made+createAtOnce, count)), restartTopic)
+		added, err := admin.UpdatePartitions(ctx, int(min(made+createAtOnce, count)), topic)
 		if err := cmp.Or(err, added.Error()); err != nil {
 			return err
 		}
