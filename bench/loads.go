@@ -164,8 +164,12 @@ var rows = []row{
 	{
 		name: "cluster-produce", title: "three nodes, three replicas: produce, 1 KiB values, acks=all; then 2,000 records/s", nodes: 3,
 		figures: []figure{
-			{"throughput", "MB/s", true, 1}, {cpu, "s/GB", false, 0.4}, {machine, "s/GB", false, 0},
-			{"p50", "ms", false, 0}, {"p99", "ms", false, 1}, {"memory", "MB", false, 0},
+			{"throughput", "MB/s", true, 1},
+			{cpu, "s/GB", false, 0.4},
+			{machine, "s/GB", false, 0},
+			{"p50", "ms", false, 0},
+			{"p99", "ms", false, 1},
+			{"memory", "MB", false, 0},
 		},
 		turn: clusterRow(1024, 200<<20),
 	},

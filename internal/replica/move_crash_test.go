@@ -104,7 +104,7 @@ func TestADiskThatFailsUnderAMove(t *testing.T) {
 			}
 			serves := w.produce("t", 0, plain("5")).Err == kafka.None
 			serves = serves || w.produce("t", 0, plain("5")).Err == kafka.None // where the fault hit the produce itself
-			if !serves { // who is refused may know it before the failure is told
+			if !serves {                                                       // who is refused may know it before the failure is told
 				w.waitFor(fmt.Sprintf("a directory is offline, as nothing is served with %v at change %d", cause, n), func() bool { return len(w.fallen()) > 0 })
 			}
 			if cause == syscall.EIO && len(w.fallen()) > 1 {
