@@ -51,6 +51,7 @@ func (m *Member) enter(kind RoleKind) {
 	m.kind = kind
 	m.election, m.leadership, m.following, m.successors, m.ended = nil, nil, nil, nil, nil
 	m.calls.forget()
+	clear(m.absent)
 }
 
 // toUnattached goes on without a leader, or with one of which only the id is known. In its own epoch a vote stays.
@@ -265,9 +266,12 @@ func (m *Member) endQuorumEpoch(r *EndQuorumEpochRequest) *EndQuorumEpochRespons
 	case code != kafka.None:
 	case !m.observe(Current{r.Leader, r.Epoch, r.Endpoints}):
 		code = kafka.InvalidRequest
-	case m.kind == Follower && m.state.Leader == r.Leader:
-		m.following.heard = false // others may be elected
-		m.timer = m.nowMs + m.successionMs(r.Preferred)
+	case m.state.Leader == r.Leader:
+		m.over = r.Epoch
+		if m.kind == Follower {
+			m.following.heard = false // others may be elected
+			m.timer = m.nowMs + m.successionMs(r.Preferred)
+		}
 	}
 	return &EndQuorumEpochResponse{Error: code, Current: m.current()}
 }

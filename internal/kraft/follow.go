@@ -36,6 +36,9 @@ func (m *Member) toFollower(epoch kafka.Epoch, leader kafka.NodeID, endpoints []
 	m.leaderEndpoints = endpoints
 	m.following = &following{highWatermark: kafka.NoOffset, membershipDue: m.nowMs + m.cfg.FetchTimeoutMs}
 	m.timer = m.nowMs + m.cfg.FetchTimeoutMs
+	if m.over == epoch {
+		m.timer = m.nowMs + m.backoffMs()
+	}
 	if m.plantedBugs.truncateToHighWatermark && !m.settling {
 		if hw := max(m.highWatermark, m.log.StartOffset()); hw < m.log.EndOffset() {
 			m.truncate(hw)
@@ -138,8 +141,11 @@ func (m *Member) fetchAnswered(c call, r *FetchResponse) {
 	}
 }
 
-// leaderAnswered puts an election off.
+// leaderAnswered puts an election off, unless the leader has said since that it goes: what it has said last need not come in order.
 func (m *Member) leaderAnswered() {
+	if m.over == m.state.Epoch {
+		return
+	}
 	m.following.heard, m.following.elsewhere, m.losses = true, false, 0
 	m.timer = m.nowMs + m.cfg.FetchTimeoutMs
 }

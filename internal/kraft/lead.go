@@ -185,6 +185,7 @@ func (m *Member) hears(r ReplicaKey) {
 	voters := m.voters()
 	if slices.ContainsFunc(voters, func(v Voter) bool { return v.is(r) }) {
 		l.heard[r.ID] = true
+		delete(m.absent, r.ID)
 	}
 	majority := len(voters)/2 + 1
 	if m.isVoter() {

@@ -92,13 +92,15 @@ type Member struct {
 	highWatermark kafka.Offset
 	// timer is when the present role has lasted too long: a voter's election, or a follower's wait for its leader.
 	timer  int64
-	losses int // elections that came to nothing since there was a leader
+	losses int         // elections that came to nothing since there was a leader
+	over   kafka.Epoch // the newest epoch of which the leader has said that it goes; it does not come back in it
 
 	election   *election   // of a Prospective or Candidate
 	leadership *leadership // of a Leader
 	following  *following  // of a Follower
 	successors []ReplicaKey
 	ended      map[kafka.NodeID]bool // who has taken note that this leader resigned
+	absent     map[kafka.NodeID]bool // whose process was not there when it was last called in the present role
 
 	calls    calls
 	parked   []parked
@@ -129,8 +131,8 @@ const never = math.MaxInt64
 func NewMember(cfg Config, saved State, history History, log LogView) *Member {
 	m := &Member{
 		cfg: cfg.withDefaults(), log: log, history: history,
-		state: saved, persisted: saved, highWatermark: kafka.NoOffset, toldHW: kafka.NoOffset, timer: never, stopBy: never,
-		role: Role{Kind: -1}, calls: calls{wait: map[slot]int64{}},
+		state: saved, persisted: saved, highWatermark: kafka.NoOffset, toldHW: kafka.NoOffset, timer: never, stopBy: never, over: kafka.NoEpoch,
+		role: Role{Kind: -1}, calls: calls{wait: map[slot]int64{}}, absent: map[kafka.NodeID]bool{},
 	}
 	if _, newest, ok := log.Snapshots(); ok {
 		m.highWatermark = newest.End // what is in a snapshot is committed
@@ -159,6 +161,7 @@ func (m *Member) Tick(nowMs int64) Effects {
 func (m *Member) Answered(nowMs int64, id uint64, r Response) Effects {
 	m.begin(nowMs)
 	if c, ok := m.calls.take(id); ok {
+		delete(m.absent, c.message.To.ID)
 		m.answered(c, r)
 	}
 	return m.end()
@@ -179,6 +182,7 @@ func (m *Member) Gone(nowMs int64, id uint64) Effects {
 	m.begin(nowMs)
 	if c, ok := m.calls.take(id); ok {
 		m.failed(c)
+		m.absent[c.message.To.ID] = true
 		m.gone(c)
 	}
 	return m.end()
@@ -269,7 +273,20 @@ func (m *Member) Shutdown(nowMs int64) Effects {
 
 // Done tells that nothing more is to be waited for after Shutdown: there is another leader, nobody who could be, or the time is over.
 func (m *Member) Done() bool {
-	return m.stopping && (m.nowMs >= m.stopBy || !m.isVoter() || m.onlyVoter() || m.state.Leader != kafka.NoNode && m.state.Leader != m.cfg.ID)
+	return m.stopping && (m.nowMs >= m.stopBy || !m.isVoter() || m.Stranded() || m.state.Leader != kafka.NoNode && m.state.Leader != m.cfg.ID)
+}
+
+// Stranded tells that nobody else can lead, or be elected: of the voters no majority is left beside those whose processes are not there. A
+// quorum of one always is.
+func (m *Member) Stranded() bool {
+	there, total := 0, 0
+	for _, v := range m.voters() {
+		total++
+		if !m.absent[v.ID] {
+			there++
+		}
+	}
+	return m.onlyVoter() || there < total/2+1
 }
 
 // Role returns what the member is.

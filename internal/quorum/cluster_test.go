@@ -678,6 +678,27 @@ func TestABrokerThatStopsInOrderIsLetGoAtOnce(t *testing.T) {
 	})
 }
 
+// TestAllNodesStopAtOnce, of which one is the last: there is nobody whom it could wait for.
+func TestAllNodesStopAtOnce(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t, seed, 3, nil)
+			defer c.stopAll()
+			c.startAll()
+			c.settle()
+			began := time.Now()
+			var stopping sync.WaitGroup
+			for _, cn := range c.nodes {
+				stopping.Go(cn.stop)
+			}
+			stopping.Wait()
+			if took := time.Since(began); took > 3*time.Second/2 {
+				c.fatal("they took %v to stop", took)
+			}
+		})
+	}
+}
+
 // TestProducerIDsOfAllNodesDiffer, whoever gives the blocks.
 func TestProducerIDsOfAllNodesDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

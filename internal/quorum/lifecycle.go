@@ -104,6 +104,7 @@ func (l *lifecycle) run() {
 			return
 		case <-timer.C:
 		case <-l.due:
+			again = againMin // something has changed
 		}
 		wait := interval
 		settled, err := l.round()
@@ -225,26 +226,18 @@ func (l *lifecycle) lost(epoch kafka.BrokerEpoch) {
 	l.n.o.Log.Warn("the controller does not know this broker's registration any more: it registers again", "epoch", epoch)
 	l.registered, l.registration.PreviousEpoch = false, epoch
 	if l.leaving {
-		l.closeGone()
+		closeOnce(l.gone)
 	}
 }
 
 func (l *lifecycle) letGo() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closeGone()
+	closeOnce(l.gone)
 }
 
-func (l *lifecycle) closeGone() {
-	select {
-	case <-l.gone:
-	default:
-		close(l.gone)
-	}
-}
-
-// Leave asks the active controller to let others lead what this broker leads, and returns when that is so. On a node that is alone it
-// returns at once. The broker is not in service afterwards: Close follows.
+// Leave asks the active controller to let others lead what this broker leads, and returns when that is so. On a node that is alone, or the
+// last of its quorum, it returns at once. The broker is not in service afterwards: Close follows.
 func (n *Node) Leave(ctx context.Context) error {
 	l := &n.broker
 	l.mu.Lock()
@@ -254,9 +247,14 @@ func (n *Node) Leave(ctx context.Context) error {
 	if !registered || n.o.Transport == nil || n.isOnlyBroker() {
 		return nil
 	}
+	n.mu.Lock()
+	n.stranded = make(chan struct{})
+	n.mu.Unlock()
 	l.poke()
 	select {
 	case <-l.gone:
+		return nil
+	case <-n.stranded:
 		return nil
 	case <-n.quit:
 		return nil

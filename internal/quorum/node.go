@@ -45,7 +45,8 @@ type Node struct {
 	told          kafka.Offset  // the flushed end that the member knows
 	armed         int64         // when the loop ticks next
 	moved         chan struct{} // closed when a command's fate may be known; nil while none waits
-	handedOver    chan struct{} // closed when Close need not wait for another leader any more; nil before Close
+	stranded      chan struct{} // closed when Leave need not wait for another leader any more; nil before Leave
+	handedOver    chan struct{} // closed when Close need not; nil before Close
 	refused       error         // what kept the last control records out of the log: a full disk
 	unattended    kafka.Offset  // the end of what was appended without a command that waits for it
 

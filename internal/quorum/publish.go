@@ -162,6 +162,7 @@ func (n *Node) activateLocked(epoch kafka.Epoch) error {
 	n.live = meta.NewLiveness(tip, n.o.SessionMs, n.nowMs())
 	n.active.Store(true)
 	n.wake(n.wakeDuties)
+	n.broker.poke()
 	n.o.Log.Debug("this node is the active controller", "epoch", epoch)
 	if a.update.InTransaction() {
 		if err := n.abortTransactionLocked(a.update); err != nil {

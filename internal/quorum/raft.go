@@ -54,12 +54,20 @@ func (n *Node) stepLocked(event func(nowMs int64) kraft.Effects) {
 	if n.member.Deadline() < n.armed {
 		n.wake(n.wakeLoop)
 	}
+	if n.stranded != nil && n.member.Stranded() {
+		closeOnce(n.stranded)
+	}
 	if n.handedOver != nil && n.member.Done() {
-		select {
-		case <-n.handedOver:
-		default:
-			close(n.handedOver)
-		}
+		closeOnce(n.handedOver)
+	}
+}
+
+// closeOnce closes a channel that may be closed; whoever calls it owns the channel.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
 	}
 }
 
