@@ -146,7 +146,7 @@ func (f *fetchCall) prepare() {
 		p := &f.parts[i]
 		f.ask.Partitions = append(f.ask.Partitions, replica.FetchPartition{
 			Topic: p.Topic, TopicID: p.ID, Partition: p.Key.Partition, CurrentLeaderEpoch: p.CurrentLeaderEpoch,
-			LastFetchedEpoch: p.LastFetchedEpoch, Offset: p.FetchOffset, MaxBytes: p.MaxBytes,
+			LastFetchedEpoch: p.LastFetchedEpoch, Offset: p.FetchOffset, LogStart: p.LogStart, MaxBytes: p.MaxBytes,
 		})
 	}
 }

@@ -49,6 +49,7 @@ type Fetched struct {
 	ID          kafka.NodeID
 	Epoch       kafka.Epoch // the leader epoch in which it asks; kafka.NoEpoch: it does not say
 	BrokerEpoch kafka.BrokerEpoch
+	Start       kafka.Offset // where its log begins
 	End         kafka.Offset // it has everything before on stable storage
 }
 
@@ -91,7 +92,7 @@ func (l *Leader) FollowerAt(at Fetched, nowMs int64, out []Release) ([]Release, 
 		f.caughtUpMs = max(f.caughtUpMs, f.fetchedMs)
 	}
 	// The end may go back: the follower's disk was lost, or another one put in.
-	f.end, f.brokerEpoch = at.End, at.BrokerEpoch
+	f.end, f.start, f.brokerEpoch = at.End, at.Start, at.BrokerEpoch
 	f.fetchedMs, f.leaderEnd = l.nowMs, l.stable
 	l.grow(f)
 	l.advance()
@@ -141,7 +142,7 @@ func (l *Leader) caughtUp(f *follower) bool {
 // registered (KIP-903): one that came back with an empty disk has not what it had before.
 func (l *Leader) eligible(f *follower) bool {
 	b, known := l.config.Brokers[f.id]
-	return known && b.Eligible && f.end != kafka.NoOffset && (f.brokerEpoch == NoBrokerEpoch || f.brokerEpoch == b.Epoch)
+	return known && b.eligible() && f.end != kafka.NoOffset && (f.brokerEpoch == NoBrokerEpoch || f.brokerEpoch == b.Epoch)
 }
 
 func (l *Leader) ask(isr []kafka.NodeID) {

@@ -23,11 +23,15 @@ type Leadership struct {
 // Brokers is what the metadata says of all brokers; a broker that is not in it is not registered. It is shared and never changes.
 type Brokers map[kafka.NodeID]Broker
 
-// Broker is what makes a broker's replicas eligible for the in-sync set (KIP-841, KIP-903).
+// Broker is what the metadata says of a broker.
 type Broker struct {
 	Epoch    kafka.BrokerEpoch
-	Eligible bool // not fenced, and not about to shut down
+	Fenced   bool // nobody waits for its replicas
+	Stopping bool // in controlled shutdown
 }
+
+// eligible tells whether the broker's replicas may come into the in-sync set (KIP-841).
+func (b Broker) eligible() bool { return !b.Fenced && !b.Stopping }
 
 // NoBrokerEpoch is that of a follower that does not tell it: it is not compared.
 const NoBrokerEpoch kafka.BrokerEpoch = -1
@@ -59,13 +63,15 @@ type Leader struct {
 	asked     int64    // how many changes there were
 	notBefore int64    // no change is asked for until then, as the last one was refused
 
-	parked queue
+	parked  queue
+	deletes queue // DeleteRecords that wait for followers
 }
 
 // follower is what a replica elsewhere has told with its fetches.
 type follower struct {
 	id          kafka.NodeID
 	end         kafka.Offset      // it has everything before on stable storage; kafka.NoOffset until it has fetched in this epoch
+	start       kafka.Offset      // where its log begins; the same
 	brokerEpoch kafka.BrokerEpoch // under which it has fetched
 	leaderEnd   kafka.Offset      // what it could have had when it fetched last
 	fetchedMs   int64             // when that was
@@ -138,7 +144,9 @@ func (l *Leader) trackReplicas() {
 		if id == l.config.Self {
 			continue
 		}
-		f := follower{id: id, end: kafka.NoOffset, brokerEpoch: NoBrokerEpoch, leaderEnd: kafka.NoOffset, fetchedMs: longAgo, caughtUpMs: longAgo}
+		f := follower{
+			id: id, end: kafka.NoOffset, start: kafka.NoOffset, brokerEpoch: NoBrokerEpoch, leaderEnd: kafka.NoOffset, fetchedMs: longAgo, caughtUpMs: longAgo,
+		}
 		if i := slices.IndexFunc(known, func(k follower) bool { return k.id == id }); i >= 0 {
 			f = known[i]
 		} else if slices.Contains(l.led.ISR, id) {
@@ -219,14 +227,6 @@ func (l *Leader) Flushed(end kafka.Offset, out []Release) []Release {
 	}
 	l.stable = end
 	l.advance()
-	return l.release(out)
-}
-
-// StartMoved tells that records before start are gone, by retention or DeleteRecords.
-func (l *Leader) StartMoved(start kafka.Offset, out []Release) []Release {
-	invariant.Check(start <= l.end, "start %d beyond the end %d", start, l.end)
-	l.start = max(l.start, start)
-	l.high = max(l.high, l.start)
 	return l.release(out)
 }
 

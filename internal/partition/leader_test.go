@@ -138,16 +138,17 @@ func (s *scenario) tell(t *testing.T, line string) []string {
 		}, s.nowMs)
 	case "lead":
 		released = s.l.Lead(led(), s.nowMs, nil)
-	case "brokers": // brokers 2=20 3=30,down
+	case "brokers": // brokers 2=20 3=30,fenced 4=40,stopping
 		s.brokers = Brokers{}
 		for id, what := range args {
-			epoch, down := strings.CutSuffix(what, ",down")
+			epoch, fenced := strings.CutSuffix(what, ",fenced")
+			epoch, stopping := strings.CutSuffix(epoch, ",stopping")
 			n, _ := strconv.Atoi(id)
 			e, err := strconv.Atoi(epoch)
 			if err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}
-			s.brokers[kafka.NodeID(n)] = Broker{Epoch: kafka.BrokerEpoch(e), Eligible: !down}
+			s.brokers[kafka.NodeID(n)] = Broker{Epoch: kafka.BrokerEpoch(e), Fenced: fenced, Stopping: stopping}
 		}
 		if s.l == nil {
 			return nil
@@ -185,11 +186,14 @@ func (s *scenario) tell(t *testing.T, line string) []string {
 		var err error
 		released, err = s.l.FollowerAt(Fetched{
 			ID: kafka.NodeID(number("id", 0)), Epoch: kafka.Epoch(number("epoch", -1)),
-			BrokerEpoch: kafka.BrokerEpoch(number("broker", -1)), End: offset("end"),
+			BrokerEpoch: kafka.BrokerEpoch(number("broker", -1)), Start: offset("start"), End: offset("end"),
 		}, s.nowMs, nil)
 		if err != nil {
 			answers = append(answers, "refused "+kafkaName(err))
 		}
+	case "delete":
+		low, parked := s.l.ParkDelete(Parked{Upto: offset("upto"), DeadlineMs: number("deadline", 1000), Ref: args["as"], Index: int32(number("index", 0))})
+		answers = append(answers, fmt.Sprintf("low %d parked %v", low, parked))
 	case "start":
 		released = s.l.StartMoved(offset("at"), nil)
 	case "expire":

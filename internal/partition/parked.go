@@ -2,9 +2,9 @@ package partition
 
 import "github.com/raftsman/raftsman/internal/kafka"
 
-// Parked is a produce that was appended and is not answered yet.
+// Parked is a produce that was appended, or a DeleteRecords whose records are gone here, and that is not answered yet.
 type Parked struct {
-	Upto       kafka.Offset // its last offset + 1
+	Upto       kafka.Offset // its last offset + 1, or where logs are to begin
 	DeadlineMs int64        // when REQUEST_TIMED_OUT is the answer, by the clock of Expire
 	Ref        any          // the owner's request
 	Index      int32        // of the partition in that request
@@ -15,12 +15,12 @@ type Parked struct {
 type Release struct {
 	Ref   any
 	Index int32
-	Upto  kafka.Offset
-	Err   error // nil: the records are where the acks asked for
+	Upto  kafka.Offset // of a DeleteRecords that has ended well the low watermark
+	Err   error        // nil: the records are where the acks asked for, or gone from all live replicas
 }
 
-// queue holds the parked produces, in the order in which they were parked. The offsets of those with the same acks rise, except
-// that a duplicate may wait for an earlier one.
+// queue holds what is parked, in the order in which it was. The offsets of produces with the same acks rise, except that a duplicate may wait for
+// an earlier one.
 type queue []Parked
 
 // Park keeps a produce until the log is durable (acks=1) or the high watermark has passed it (acks=all). It returns false
@@ -34,8 +34,8 @@ func (l *Leader) Park(acks int16, p Parked) (bool, error) {
 	return true, nil
 }
 
-// Waiting returns how many produces are parked.
-func (l *Leader) Waiting() int { return len(l.parked) }
+// Waiting returns how many requests are parked.
+func (l *Leader) Waiting() int { return len(l.parked) + len(l.deletes) }
 
 func (l *Leader) reached(p *Parked) bool {
 	if p.all {
@@ -54,17 +54,22 @@ func (l *Leader) outcome(p *Parked) error {
 }
 
 func (l *Leader) release(out []Release) []Release {
-	return l.parked.take(out, l.reached, l.outcome)
+	out = l.parked.take(out, l.reached, l.outcome)
+	if len(l.deletes) > 0 {
+		out = l.releaseDeletes(out)
+	}
+	return out
 }
 
-// Expire answers what is past its deadline with REQUEST_TIMED_OUT: the records stay in the log. Where nothing is parked the memory
-// for it goes.
+// Expire answers what is past its deadline with REQUEST_TIMED_OUT: what was appended stays in the log, and what was deleted is gone here.
+// Where nothing is parked the memory for it goes.
 func (l *Leader) Expire(nowMs int64, out []Release) []Release {
 	late := func(p *Parked) bool { return nowMs >= p.DeadlineMs }
 	timedOut := func(*Parked) error { return kafka.RequestTimedOut }
-	out = l.parked.take(out, late, timedOut)
-	if len(l.parked) == 0 {
-		l.parked = nil
+	for _, q := range []*queue{&l.parked, &l.deletes} {
+		if out = q.take(out, late, timedOut); len(*q) == 0 {
+			*q = nil
+		}
 	}
 	return out
 }
@@ -73,7 +78,7 @@ func (l *Leader) Expire(nowMs int64, out []Release) []Release {
 func (l *Leader) Resign(why error, out []Release) []Release {
 	all := func(*Parked) bool { return true }
 	answer := func(*Parked) error { return why }
-	return l.parked.take(out, all, answer)
+	return l.EndDeletes(why, l.parked.take(out, all, answer))
 }
 
 // take moves what is due to out and keeps the rest in order.

@@ -155,16 +155,21 @@ func (p *replica) retain(now time.Time) {
 	before := p.log.StartOffset()
 	removed, err := p.log.Retain(now, kafka.Offset(p.high.Load()))
 	var released []partition.Release
+	follows := false
 	if start := p.log.StartOffset(); start > before {
 		if p.core != nil {
 			released = p.core.StartMoved(start, nil)
 		} else {
 			p.follower.StartMoved(start)
+			follows = true
 		}
 		p.dir.unsaved.Store(true)
 	}
 	p.mu.Unlock()
 	answerReleased(released)
+	if follows {
+		p.tellLeader()
+	}
 	if err != nil {
 		_ = p.failedWrite("remove old records of", err)
 		return

@@ -496,7 +496,7 @@ func (p clusterPeers) Fetch(ctx context.Context, from kafka.NodeID, _ int, req *
 	for _, q := range parts {
 		ask.Partitions = append(ask.Partitions, FetchPartition{
 			TopicID: q.ID, Partition: q.Partition, CurrentLeaderEpoch: q.CurrentLeaderEpoch, LastFetchedEpoch: q.LastFetchedEpoch,
-			Offset: q.FetchOffset, MaxBytes: q.MaxBytes,
+			Offset: q.FetchOffset, LogStart: q.LogStart, MaxBytes: q.MaxBytes,
 		})
 	}
 	answered := make(chan *peer.FetchResponse, 1)

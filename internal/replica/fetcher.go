@@ -76,6 +76,7 @@ func (f *fetcher) add(x *followed) {
 	f.mu.Lock()
 	f.parts[x.key] = x
 	f.queue(x)
+	f.interrupt()
 	f.mu.Unlock()
 }
 
@@ -97,6 +98,14 @@ func (f *fetcher) changed(x *followed) {
 	defer f.mu.Unlock()
 	f.settled(x)
 	f.queue(x)
+	f.interrupt()
+}
+
+// note has the next fetch ask anew for a partition, and does not give up one that waits.
+func (f *fetcher) note(x *followed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queue(x)
 }
 
 // queue needs mu.
@@ -106,7 +115,6 @@ func (f *fetcher) queue(x *followed) {
 		f.news = append(f.news, x)
 	}
 	f.wakeUp()
-	f.interrupt()
 }
 
 // settled needs mu.

@@ -122,7 +122,9 @@ func (p *replica) take(asked *peer.FetchPartition, row *peer.FetchedPartition, n
 		if p.settings.Load().followerThrottled.has(p.tp.Partition) {
 			p.m.asFollower.spend(len(row.Records))
 		}
-		p.moveStartAsFollower()
+		if p.moveStartAsFollower() {
+			t.changed = true // the leader is told
+		}
 		p.publish()
 		return t
 	case partition.Truncate:
@@ -212,14 +214,16 @@ func (p *replica) flushedAsFollower(end kafka.Offset) (moved bool) {
 	return moved
 }
 
-// moveStartAsFollower moves the log's start to where the leader's is, as far as that is committed here. The caller holds mu.
-func (p *replica) moveStartAsFollower() {
+// moveStartAsFollower moves the log's start to where the leader's is, as far as that is committed here, and tells whether it has moved. The
+// caller holds mu.
+func (p *replica) moveStartAsFollower() bool {
 	start := p.follower.Start()
 	if start <= p.log.StartOffset() || p.log.SetStart(start) != nil {
-		return
+		return false
 	}
 	p.follower.StartMoved(start)
 	p.dir.unsaved.Store(true)
+	return true
 }
 
 // cut truncates the log, or has it begin anew. The caller holds mu.
@@ -274,6 +278,13 @@ func (p *replica) rangeUnknown(now time.Time) {
 	defer p.mu.Unlock()
 	if p.follower != nil {
 		p.follower.Failed(p.m.upMs(now), p.m.fetchers.settings.backoffMaxMs)
+	}
+}
+
+// tellLeader has the next fetch say where the log begins now. One that waits at the leader is not given up for that.
+func (p *replica) tellLeader() {
+	if f := p.followed.Load(); f != nil {
+		f.fetcher.note(f)
 	}
 }
 

@@ -187,7 +187,7 @@ func TestLastStableOffsetIsNotBelowTheLogStart(t *testing.T) {
 	w.topic("t", 1)
 	w.own("t", transaction(1, 0, "a", "b", "c"))
 	w.mustProduce("t", 0, plain("d", "e"))
-	if _, err := w.m.DeleteRecords(kafka.TopicPartition{Topic: "t"}, 4); err != nil {
+	if _, err := w.deleteRecords(kafka.TopicPartition{Topic: "t"}, 4); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := w.offset("t", OffsetQuery{TimestampMs: Latest, Committed: true}); err != nil || got.Offset != 4 {

@@ -9,7 +9,7 @@ import (
 // followerAt tells the leader's rules how far a follower is, which may commit records, and ask for the follower to be in sync. Where its log
 // is not a part of this one it only finds out whether it may ask.
 func (p *replica) followerAt(req *FetchRequest, f *FetchPartition, shared bool) error {
-	at := partition.Fetched{ID: req.ReplicaID, Epoch: f.CurrentLeaderEpoch, BrokerEpoch: req.ReplicaEpoch, End: f.Offset}
+	at := partition.Fetched{ID: req.ReplicaID, Epoch: f.CurrentLeaderEpoch, BrokerEpoch: req.ReplicaEpoch, Start: f.LogStart, End: f.Offset}
 	nowMs := p.m.upMs(p.m.now())
 	var few [8]partition.Release
 	p.mu.Lock()
@@ -81,7 +81,7 @@ func (m *Manager) checkLag() {
 func (m *Manager) takeBrokers(image *meta.Image) {
 	brokers := make(partition.Brokers, len(image.Brokers()))
 	for _, b := range image.Brokers() {
-		brokers[b.ID] = partition.Broker{Epoch: b.Epoch, Eligible: !b.Fenced && !b.InControlledShutdown}
+		brokers[b.ID] = partition.Broker{Epoch: b.Epoch, Fenced: b.Fenced, Stopping: b.InControlledShutdown}
 	}
 	m.brokers.Store(&brokers)
 	m.racks.Store(m.racksOf(image))

@@ -73,6 +73,7 @@ type Manager struct {
 	trafficMu sync.Mutex   // guards gone, and that a topic is counted in the table or there; held for memory only
 	gone      TrafficNow   // of topics that were deleted
 	parked    metric.Gauge // produces that wait, by partition
+	deletions metric.Gauge // the same of DeleteRecords
 	flushes   FlushMetrics
 
 	applyMu  sync.Mutex // guards what only Apply, the ticker and Close use

@@ -143,7 +143,7 @@ func TestWhatMovesWithAPartition(t *testing.T) {
 	w.elect(id, 0, testNode)
 	w.mustProduce("t", 0, sequenced(7, 0, 3, 1))
 	w.elect(id, 0, testNode)
-	if _, err := w.m.DeleteRecords(tp, 2); err != nil {
+	if _, err := w.deleteRecords(tp, 2); err != nil {
 		t.Fatal(err)
 	}
 	for i, dir := range []string{"/data1", "/data0"} {

@@ -17,8 +17,8 @@ type Observation struct {
 	All        TrafficNow             // of all topics, deleted ones included
 	Asleep     int
 	Offline    int // that answer KAFKA_STORAGE_ERROR
-	// WaitingFetches counts a fetch for each partition that it waits for, WaitingProduces appends.
-	WaitingFetches, WaitingProduces int64
+	// WaitingFetches counts a fetch for each partition that it waits for, WaitingProduces appends, WaitingDeletes DeleteRecords.
+	WaitingFetches, WaitingProduces, WaitingDeletes int64
 }
 
 // TopicObservation is one topic.
@@ -53,7 +53,7 @@ type PartitionObservation struct {
 
 // Observe looks at everything that is awake. It wakes nothing, takes no lock that an append waits for, and reads no file.
 func (m *Manager) Observe(partitionsMax, topicsMax int) Observation {
-	seen := Observation{WaitingProduces: m.parked.Value()}
+	seen := Observation{WaitingProduces: m.parked.Value(), WaitingDeletes: m.deletions.Value()}
 	for _, d := range m.dirs {
 		o := DirObservation{
 			Path: d.disk.Path(), Offline: d.failed(), Cordoned: d.shut.Load(), Recovered: d.recovered.Load(), Total: -1, Usable: -1, Partitions: d.count.Load(),

@@ -6,7 +6,6 @@ import (
 
 	"github.com/raftsman/raftsman/internal/commitlog"
 	"github.com/raftsman/raftsman/internal/condition"
-	"github.com/raftsman/raftsman/internal/invariant"
 	"github.com/raftsman/raftsman/internal/kafka"
 	"github.com/raftsman/raftsman/internal/partition"
 	"github.com/raftsman/raftsman/internal/producer"
@@ -117,55 +116,6 @@ func (m *Manager) EpochEnd(tp kafka.TopicPartition, current, asked kafka.Epoch) 
 	}
 	found, end := p.log.EpochEnd(asked)
 	return found, end, nil
-}
-
-// DeleteRecords moves the start of the log up to an offset, -1 being the high watermark, and returns the log's new start. When
-// it returns the start is on the disk.
-func (m *Manager) DeleteRecords(tp kafka.TopicPartition, to kafka.Offset) (kafka.Offset, error) {
-	p, _, err := m.leading(tp, kafka.NoEpoch)
-	if err != nil {
-		return kafka.NoOffset, err
-	}
-	if topic := &p.settings.Load().topic; topic.CleanupCompact && !topic.CleanupDelete {
-		return kafka.NoOffset, kafka.Refuse(kafka.PolicyViolation,
-			"records of %s are not deleted: its cleanup.policy is compact alone", tp)
-	}
-	p.mu.Lock()
-	start, err := p.moveStart(to)
-	p.mu.Unlock()
-	if err != nil {
-		return kafka.NoOffset, p.failedWrite("delete records of", err)
-	}
-	if err := p.dir.save(); err != nil {
-		return kafka.NoOffset, p.failedWrite("delete records of", err)
-	}
-	return start, nil
-}
-
-// moveStart takes records off the beginning of the log. The caller holds mu.
-func (p *replica) moveStart(to kafka.Offset) (kafka.Offset, error) {
-	defer invariant.NoPanic()
-	if err := p.serves(); err != nil {
-		return 0, err
-	}
-	if p.core == nil {
-		return 0, kafka.NotLeaderOrFollower
-	}
-	high := p.core.HighWatermark()
-	if to == kafka.NoOffset {
-		to = high
-	}
-	if to < 0 || to > high {
-		return 0, kafka.OffsetOutOfRange
-	}
-	if to > p.log.StartOffset() {
-		if err := p.log.SetStart(to); err != nil {
-			return 0, err
-		}
-		p.core.StartMoved(to, nil)
-		p.dir.unsaved.Store(true)
-	}
-	return p.log.StartOffset(), nil
 }
 
 // Producers returns the idempotent and transactional producers that a partition remembers.

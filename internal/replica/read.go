@@ -126,6 +126,9 @@ func (op *fetchOp) park() bool {
 	}
 	// What happened between collect and the links told nobody.
 	for i, p := range op.targets {
+		if op.req.isReplica() && op.results[i].LogStart < p.log.StartOffset() {
+			op.late.Store(true) // as tellFollowers does
+		}
 		if op.results[i].seen != p.seenBy(&op.req) || p.changed(&op.req, &op.req.Partitions[i]) {
 			op.state.Store(fetchClaimed)
 			return false

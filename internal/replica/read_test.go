@@ -317,7 +317,7 @@ func TestRule80SpecialOffsets(t *testing.T) {
 	check(EarliestLocal, FoundOffset{0, -1, 1})
 	check(LatestTiered, FoundOffset{-1, -1, -1})
 	check(EarliestPendingUpload, FoundOffset{-1, -1, -1})
-	if start, err := w.m.DeleteRecords(kafka.TopicPartition{Topic: "t"}, -1); err != nil || start != 3 {
+	if start, err := w.deleteRecords(kafka.TopicPartition{Topic: "t"}, -1); err != nil || start != 3 {
 		t.Fatalf("delete all: start %d, %v", start, err)
 	}
 	check(Latest, FoundOffset{3, -1, 1})
@@ -368,7 +368,7 @@ func TestDeleteRecords(t *testing.T) {
 		{kafka.TopicPartition{Topic: "compacted"}, 0, kafka.PolicyViolation, -1},
 		{kafka.TopicPartition{Topic: "nope"}, 0, kafka.UnknownTopicOrPartition, -1},
 	} {
-		got, err := w.m.DeleteRecords(c.tp, c.to)
+		got, err := w.deleteRecords(c.tp, c.to)
 		if code, _ := kafka.Answer(err); code != c.want || got != c.at {
 			t.Errorf("delete %s up to %d: start %d, %v, want %d, %v", c.tp, c.to, got, err, c.at, c.want)
 		}

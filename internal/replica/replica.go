@@ -133,10 +133,17 @@ func (p *replica) resigned(why kafka.Error) (released []partition.Release) {
 	return released
 }
 
-// stopServing makes every request from now on, and the parked fetches, fail with the code; produces that are parked may still
-// end well. The first refusal stays.
+// stopServing makes every request from now on, the parked fetches, and what waits for those of followers, fail with the code; produces that
+// are parked may still end well. The first refusal stays.
 func (p *replica) stopServing(code kafka.Error) {
 	p.refusal.CompareAndSwap(0, int32(code))
+	p.mu.Lock()
+	var released []partition.Release
+	if p.core != nil {
+		released = p.core.EndDeletes(code, nil)
+	}
+	p.mu.Unlock()
+	answerReleased(released)
 	p.wakeAll()
 }
 
@@ -194,6 +201,8 @@ func answerReleased(released []partition.Release) {
 			ref.finish(int(r.Index), r.Err)
 		case func(kafka.Offset, error):
 			ref(r.Upto-1, r.Err)
+		case *deletion:
+			ref.finish(r.Upto, r.Err)
 		}
 	}
 }

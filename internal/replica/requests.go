@@ -61,6 +61,7 @@ type FetchPartition struct {
 	CurrentLeaderEpoch kafka.Epoch // kafka.NoEpoch: not checked
 	LastFetchedEpoch   kafka.Epoch // kafka.NoEpoch: not checked
 	Offset             kafka.Offset
+	LogStart           kafka.Offset // of a follower: where its log begins
 	MaxBytes           int32
 }
 

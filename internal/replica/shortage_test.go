@@ -28,11 +28,11 @@ func TestDeleteRecordsOnAFullDisk(t *testing.T) {
 		return nil
 	})
 	tp := kafka.TopicPartition{Topic: "t"}
-	if _, err := w.m.DeleteRecords(tp, 2); !isCode(err, kafka.KafkaStorageError) {
+	if _, err := w.deleteRecords(tp, 2); !isCode(err, kafka.KafkaStorageError) {
 		t.Errorf("on a full disk: %v, want KAFKA_STORAGE_ERROR", err)
 	}
 	w.fs.set(nil)
-	if start, err := w.m.DeleteRecords(tp, 2); err != nil || start != 2 {
+	if start, err := w.deleteRecords(tp, 2); err != nil || start != 2 {
 		t.Errorf("with room again: start %d, %v, want 2", start, err)
 	}
 	if len(w.fallen()) > 0 {

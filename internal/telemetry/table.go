@@ -259,8 +259,9 @@ var table = []family{
 	{"kafka_network_requestmetrics_responsesendtimems", summary, perRequest, "Of these, while the answer was written.", eachPart(func(p *server.PartMetrics) *metric.Histogram { return &p.SendMicros })},
 	{"kafka_server_socket_server_metrics_connection_count", gauge, nil, "Connections that are open.", one((*scene).connections)},
 	{"kafka_server_socketservermetrics_connection_count", gauge, nil, "The same, as other dashboards call it.", one((*scene).connections)},
-	{"kafka_server_delayedoperationpurgatory_purgatorysize", gauge, []string{"delayedOperation"}, "What waits: Produce for the disk, Fetch for records, one for each partition of a request.", func(s *scene, e emit) {
+	{"kafka_server_delayedoperationpurgatory_purgatorysize", gauge, []string{"delayedOperation"}, "What waits: Produce for the disk, Fetch for records, DeleteRecords for followers, one for each partition of a request.", func(s *scene, e emit) {
 		e.count(s.seen.WaitingProduces, "Produce")
+		e.count(s.seen.WaitingDeletes, "DeleteRecords")
 		e.count(s.seen.WaitingFetches, "Fetch")
 	}},
 	{"kafka_server_fetchsessioncache_numincrementalfetchsessions", gauge, nil, "Fetch sessions.", one(func(s *scene) int64 {
