@@ -135,10 +135,13 @@ func TestTransactionsSpanNodes(t *testing.T) {
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	const partitions = 6
-	if _, err := admin.CreateTopic(ctx, partitions, 3, nil, "t"); err != nil {
+	created, err := admin.CreateTopic(ctx, partitions, 3, nil, "t")
+	if err != nil {
 		t.Fatal(err)
 	}
 	sent := 0
+	groups := []string{"g0", "g1", "g2", "g3", "g4", "g5"} // whose coordinators are on all nodes
+	committed := map[string]int64{}
 	transact := func(commit kgo.TransactionEndTry) {
 		t.Helper()
 		if err := client.BeginTransaction(); err != nil {
@@ -156,8 +159,22 @@ func TestTransactionsSpanNodes(t *testing.T) {
 				sent++
 			}
 		}
+		for _, group := range groups {
+			at := int64(sent)
+			if !commit {
+				at = -2
+			} else {
+				committed[group] = at
+			}
+			commitInTransaction(ctx, t, client, created.ID, group, at)
+		}
 		if err := client.EndTransaction(ctx, commit); err != nil {
 			t.Fatal(err)
+		}
+		for _, group := range groups {
+			if at := stableOffset(ctx, t, admin, group); at != committed[group] {
+				t.Errorf("group %s has committed %d, want %d", group, at, committed[group])
+			}
 		}
 	}
 	transact(kgo.TryCommit)
@@ -182,5 +199,44 @@ func TestTransactionsSpanNodes(t *testing.T) {
 		if got[fmt.Sprint(i)] != 1 {
 			t.Errorf("record %d was read %d times: %v", i, got[fmt.Sprint(i)], got)
 		}
+	}
+}
+
+// commitInTransaction commits an offset of partition 0 of topic t in the client's transaction. Its coordinator may be on another node than
+// that of the group.
+func commitInTransaction(ctx context.Context, t *testing.T, client *kgo.Client, topic [16]byte, group string, at int64) {
+	t.Helper()
+	id, epoch, err := client.ProducerID(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = "x", group, id, epoch
+	of := kmsg.NewTxnOffsetCommitRequestTopic()
+	of.Topic, of.TopicID = "t", topic
+	partition := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+	partition.Offset = at
+	of.Partitions = append(of.Partitions, partition)
+	req.Topics = append(req.Topics, of)
+	resp, err := req.RequestWith(ctx, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code := kafka.Error(resp.Topics[0].Partitions[0].ErrorCode); code != kafka.None {
+		t.Errorf("commit for group %s: %v", group, code)
+	}
+}
+
+// stableOffset returns what a group has committed of partition 0 of topic t, when no transaction is about to change it.
+func stableOffset(ctx context.Context, t *testing.T, admin *kadm.Client, group string) int64 {
+	t.Helper()
+	for {
+		offsets, err := admin.FetchOffsets(kadm.RequireStable(ctx), group)
+		if at, ok := offsets.Lookup("t", 0); err == nil && ok && at.Err == nil {
+			return at.At
+		} else if ctx.Err() != nil {
+			t.Fatalf("group %s: %+v, %v", group, at, err)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }

@@ -173,6 +173,15 @@ func (p *produceCall) nameOf(part *replica.ProducePartition) string {
 	return topic.Name
 }
 
+// askCoordinator asks the coordinator of a transactional id, on whichever broker it is.
+func (a *API) askCoordinator(transactionalID string, cmd txn.Command, reply func(txn.Reply)) {
+	if a.AskCoordinator != nil {
+		a.AskCoordinator(transactionalID, cmd, reply)
+		return
+	}
+	a.Transact(transactionalID, cmd, reply)
+}
+
 // askCoordinator returns the coordinator's answers, in the order of the question.
 func (p *produceCall) askCoordinator(q *question) []kafka.Error {
 	n := len(q.asked)
@@ -180,11 +189,7 @@ func (p *produceCall) askCoordinator(q *question) []kafka.Error {
 		return nil
 	}
 	answered := make(chan *txn.AddPartitionsReply, 1)
-	ask := p.a.Transact
-	if p.a.AskCoordinator != nil {
-		ask = p.a.AskCoordinator
-	}
-	ask(*p.req.TransactionalID, q.cmd, func(r txn.Reply) { answered <- r.(*txn.AddPartitionsReply) })
+	p.a.askCoordinator(*p.req.TransactionalID, q.cmd, func(r txn.Reply) { answered <- r.(*txn.AddPartitionsReply) })
 	late := time.NewTimer(p.a.Config.Duration("request.timeout.ms"))
 	defer late.Stop()
 	reply := &txn.AddPartitionsReply{Code: kafka.NetworkException}

@@ -133,7 +133,7 @@ func (t *txnOffsets) verify() {
 	if adds {
 		ask.Protocol = 2
 	}
-	t.a.Transact(t.req.TransactionalID, ask, func(r txn.Reply) {
+	t.a.askCoordinator(t.req.TransactionalID, ask, func(r txn.Reply) {
 		said := r.(*txn.AddPartitionsReply)
 		code := said.Code
 		if code == kafka.None {
@@ -182,6 +182,8 @@ func (t *txnOffsets) codeFor(code kafka.Error) kafka.Error {
 		if t.call.Version < txnOffsetsAbortable {
 			return kafka.InvalidTxnState
 		}
+	case kafka.NetworkException: // clients repeat what is loading, without looking for the group's coordinator, which is here
+		return t.codeFor(kafka.CoordinatorLoadInProgress)
 	case kafka.CoordinatorLoadInProgress:
 		if t.call.Version < txnOffsetsLoadKnown {
 			return kafka.CoordinatorNotAvailable
