@@ -71,12 +71,13 @@ type cluster struct {
 
 // clusterNode is one of them, running or not.
 type clusterNode struct {
-	t       *testing.T
-	id      int32
-	addr    string
-	dir     string
-	args    []string
-	process *process
+	t          *testing.T
+	id         int32
+	addr       string
+	controller string // where it listens for other controllers
+	dir        string
+	args       []string
+	process    *process
 }
 
 // startCluster starts the nodes with blank disks: the first begins a cluster, and the others join.
@@ -87,17 +88,16 @@ func startCluster(t *testing.T) *cluster {
 	dir := t.TempDir()
 	for id := int32(1); id <= 3; id++ {
 		port := freePort(t)
-		n := &clusterNode{t: t, id: id, addr: fmt.Sprintf("127.0.0.1:%d", port), dir: filepath.Join(dir, fmt.Sprint("node-", id))}
-		controller := fmt.Sprintf("127.0.0.1:%d", port+1)
+		n := &clusterNode{t: t, id: id, addr: fmt.Sprintf("127.0.0.1:%d", port), controller: fmt.Sprintf("127.0.0.1:%d", port+1), dir: filepath.Join(dir, fmt.Sprint("node-", id))}
 		n.args = []string{
-			fmt.Sprint("node.id=", id), "log.dirs=" + n.dir, fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", n.addr, controller),
+			fmt.Sprint("node.id=", id), "log.dirs=" + n.dir, fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", n.addr, n.controller),
 			"broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
 			"offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0",
 		}
 		if id == 1 {
 			n.args = append(n.args, "raftsman.cluster.bootstrap=true")
 		}
-		c.nodes, controllers, seeds = append(c.nodes, n), append(controllers, controller), append(seeds, n.addr)
+		c.nodes, controllers, seeds = append(c.nodes, n), append(controllers, n.controller), append(seeds, n.addr)
 	}
 	for _, n := range c.nodes {
 		n.args = append(n.args, "controller.quorum.bootstrap.servers="+strings.Join(controllers, ","))
