@@ -63,7 +63,7 @@ func cutAt(t *testing.T, victim string, n int) (reached bool) {
 	}
 	cn.disk.CutAt(n)
 	cn.mend()
-	create(2)
+	create(5)
 	for _, each := range c.nodes {
 		if node := each.running(); node != nil {
 			if err := node.Snapshot(); err != nil && each != cn {
@@ -71,7 +71,7 @@ func cutAt(t *testing.T, victim string, n int) (reached bool) {
 			}
 		}
 	}
-	create(2)
+	create(5)
 	c.until("the victim has it all, or its disk has failed", func() bool {
 		node, active := cn.running(), c.active().running()
 		return cn.cutAtStart || cn.disk.Off() || node != nil && node.Image().Offset() == active.Image().Offset()
