@@ -88,8 +88,6 @@ func (a *API) alterAtController(c call, cmd meta.AlterConfigs) (results []meta.C
 		return !errors.Is(err, kafka.NotController)
 	})
 	switch {
-	case errors.Is(failed, errNoController):
-		return nil, kafka.NotController
 	case failed != nil:
 		return nil, failed
 	case answer == nil:

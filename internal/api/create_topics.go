@@ -63,8 +63,6 @@ func (a *API) createAtController(ctx context.Context, client *wire.Peer, clientI
 		return !errors.Is(err, kafka.NotController)
 	})
 	switch {
-	case errors.Is(failed, errNoController):
-		return nil, kafka.NotController
 	case failed != nil:
 		return nil, failed
 	case answer == nil:

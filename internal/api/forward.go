@@ -25,11 +25,8 @@ const (
 	forwardAgainAfter = 20 * time.Millisecond
 )
 
-// errNoController says that no active controller has answered in time.
-var errNoController = errors.New("no active controller has answered")
-
 // handleOrForward answers a request that is the active controller's to answer: here, if this node is it. While there is none, or it is
-// changing, the request waits. In the end the client hears of NOT_CONTROLLER, which it may try again.
+// changing, the request waits. In the end the client hears of REQUEST_TIMED_OUT, as of Kafka's brokers, and may try again.
 func (a *API) handleOrForward(e *entry, c call) {
 	if a.Forward == nil {
 		e.handle(a, c)
@@ -48,8 +45,16 @@ func (a *API) handleOrForward(e *entry, c call) {
 		c.reply(here)
 	case err == nil:
 		c.answerForwarded(answer)
-	case errors.Is(err, errNoController):
+	case errors.Is(err, kafka.NotController): // this node stops
 		e.handle(a, c)
+	case errors.Is(err, kafka.RequestTimedOut):
+		local.reply = func(r *wire.Response) {
+			if r.Body != nil {
+				sayTimedOut(r.Body)
+			}
+			c.reply(r)
+		}
+		e.handle(a, local)
 	default: // what the active controller thinks of the request ends the connection, as it would there
 		a.Log.Warn("the active controller took no request for a client", "api", wire.KeyName(c.Key), "error", err)
 		c.close()
@@ -57,7 +62,8 @@ func (a *API) handleOrForward(e *entry, c call) {
 }
 
 // atController lets here answer if this node is the active controller, which returns false if it was no more, and else has the active
-// controller answer the request, header included. The answer is nil when it was given here.
+// controller answer the request, header included. The answer is nil when it was given here. The error is kafka.RequestTimedOut when none has
+// answered in time, and kafka.NotController when this node stops.
 func (a *API) atController(ctx context.Context, client *wire.Peer, request []byte, here func() bool) (answer []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, forwardMax)
 	defer cancel()
@@ -76,9 +82,9 @@ func (a *API) atController(ctx context.Context, client *wire.Peer, request []byt
 		select {
 		case <-time.After(forwardAgainAfter):
 		case <-ctx.Done():
-			return nil, errNoController
+			return nil, kafka.RequestTimedOut
 		case <-a.stopping():
-			return nil, errNoController
+			return nil, kafka.NotController
 		}
 	}
 }
