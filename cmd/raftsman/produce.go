@@ -233,9 +233,8 @@ func (a *app) createTarget(ctx context.Context, cl *kgo.Client, o produceOptions
 	if _, err := req.RequestWith(ctx, cl); err != nil {
 		return err
 	}
-	adm := kadm.NewClient(cl)
-	settle(ctx, adm, []string{o.topic}, led)
-	topics, err := adm.ListTopicsWithInternal(ctx, o.topic)
+	settle(ctx, cl, []string{o.topic}, led)
+	topics, err := kadm.NewClient(cl).ListTopicsWithInternal(ctx, o.topic)
 	topic, told := topics[o.topic]
 	switch {
 	case err == nil && !told, errors.Is(topic.Err, kerr.UnknownTopicOrPartition), errors.Is(err, context.DeadlineExceeded):

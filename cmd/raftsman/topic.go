@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func topicCommand(a *app) *cobra.Command {
@@ -128,7 +130,7 @@ func topicCreateCommand(a *app) *cobra.Command {
 			if replicas == 0 || replicas < -1 {
 				return usagef("-r %d cannot be: give 1 or more, or leave it to the broker", replicas)
 			}
-			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
+			return a.reach(c.Context(), func(ctx context.Context, cl *kgo.Client, adm *kadm.Client) error {
 				create := adm.CreateTopics
 				if dryRun {
 					create = adm.ValidateCreateTopics
@@ -138,7 +140,7 @@ func topicCreateCommand(a *app) *cobra.Command {
 					return err
 				}
 				if !dryRun {
-					awaitTopics(ctx, adm, results)
+					awaitTopics(ctx, cl, results)
 				}
 				return a.writeCreated(results.Sorted(), ifNotExists, dryRun)
 			})
@@ -213,7 +215,7 @@ from then on: consumers that rely on the order per key see old and new ones in d
 			if partitions < 1 {
 				return usagef("how many partitions %s has to have is missing: add -p TOTAL", args[0])
 			}
-			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
+			return a.reach(c.Context(), func(ctx context.Context, cl *kgo.Client, adm *kadm.Client) error {
 				details, err := findTopics(ctx, adm, args)
 				if err != nil {
 					return err
@@ -231,7 +233,7 @@ from then on: consumers that rely on the order per key see old and new ones in d
 							return refused("grow topic "+r.Topic, r.Err, r.ErrMessage)
 						}
 					}
-					settle(ctx, adm, args, func(d kadm.TopicDetail) bool { return len(d.Partitions) == int(partitions) && led(d) })
+					settle(ctx, cl, args, func(t *kmsg.MetadataResponseTopic) bool { return len(t.Partitions) == int(partitions) && led(t) })
 				}
 				if a.json() {
 					return a.writeJSON(map[string]any{"topic": args[0], "before": before, "partitions": partitions})
@@ -257,8 +259,8 @@ func topicDeleteCommand(a *app) *cobra.Command {
 		Short:   "Delete topics and all their records",
 		Args:    wants(1, -1),
 		RunE: func(c *cobra.Command, topics []string) error {
-			return a.admin(c.Context(), func(ctx context.Context, adm *kadm.Client) error {
-				return a.deleteTopics(ctx, adm, topics, yes, ifExists)
+			return a.reach(c.Context(), func(ctx context.Context, cl *kgo.Client, adm *kadm.Client) error {
+				return a.deleteTopics(ctx, cl, adm, topics, yes, ifExists)
 			})
 		},
 		ValidArgsFunction: a.completeTopics,
@@ -268,7 +270,7 @@ func topicDeleteCommand(a *app) *cobra.Command {
 	return c
 }
 
-func (a *app) deleteTopics(ctx context.Context, adm *kadm.Client, topics []string, yes, ifExists bool) error {
+func (a *app) deleteTopics(ctx context.Context, cl *kgo.Client, adm *kadm.Client, topics []string, yes, ifExists bool) error {
 	details, err := adm.ListTopicsWithInternal(ctx, topics...)
 	if err != nil {
 		return err
@@ -304,10 +306,10 @@ func (a *app) deleteTopics(ctx context.Context, adm *kadm.Client, topics []strin
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), a.timeout)
 		defer cancel()
 	}
-	return a.deleteFound(ctx, adm, details.Names())
+	return a.deleteFound(ctx, cl, adm, details.Names())
 }
 
-func (a *app) deleteFound(ctx context.Context, adm *kadm.Client, topics []string) error {
+func (a *app) deleteFound(ctx context.Context, cl *kgo.Client, adm *kadm.Client, topics []string) error {
 	deleted := []string{}
 	var failed failures
 	if len(topics) > 0 {
@@ -323,7 +325,7 @@ func (a *app) deleteFound(ctx context.Context, adm *kadm.Client, topics []string
 			}
 			deleted = append(deleted, r.Topic)
 		}
-		settle(ctx, adm, deleted, func(d kadm.TopicDetail) bool { return errors.Is(d.Err, kerr.UnknownTopicOrPartition) })
+		settle(ctx, cl, deleted, gone)
 	}
 	if a.json() {
 		if err := a.writeJSON(map[string]any{"deleted": deleted}); err != nil {
@@ -338,41 +340,56 @@ func (a *app) deleteFound(ctx context.Context, adm *kadm.Client, topics []string
 }
 
 // awaitTopics waits until the topics that were created can be used.
-func awaitTopics(ctx context.Context, adm *kadm.Client, results kadm.CreateTopicResponses) {
+func awaitTopics(ctx context.Context, cl *kgo.Client, results kadm.CreateTopicResponses) {
 	var created []string
 	for _, r := range results.Sorted() {
 		if r.Err == nil {
 			created = append(created, r.Topic)
 		}
 	}
-	settle(ctx, adm, created, led)
+	settle(ctx, cl, created, led)
 }
 
 // led tells whether every partition of a topic has a leader.
-func led(d kadm.TopicDetail) bool {
-	for _, p := range d.Partitions {
-		if p.Leader < 0 || p.Err != nil {
-			return false
-		}
-	}
-	return d.Err == nil && len(d.Partitions) > 0
+func led(t *kmsg.MetadataResponseTopic) bool {
+	without := func(p kmsg.MetadataResponseTopicPartition) bool { return p.Leader < 0 || p.ErrorCode != 0 }
+	return t.ErrorCode == 0 && len(t.Partitions) > 0 && !slices.ContainsFunc(t.Partitions, without)
 }
+
+// gone tells whether there is no such topic.
+func gone(t *kmsg.MetadataResponseTopic) bool { return t.ErrorCode == kerr.UnknownTopicOrPartition.Code }
 
 const (
 	settlePatience = 5 * time.Second
 	settlePause    = 20 * time.Millisecond
 )
 
-// settle waits until the brokers show what was changed: Kafka answers before they do, and the next command of a script may
-// come at once. What does not settle soon is no error, as the change is made.
-func settle(ctx context.Context, adm *kadm.Client, topics []string, is func(kadm.TopicDetail) bool) {
+// settle waits until every broker shows what was changed: they answer before they do, and the next command of a script may come at once, to
+// another broker. What does not settle soon is no error, as the change is made.
+func settle(ctx context.Context, cl *kgo.Client, topics []string, is func(*kmsg.MetadataResponseTopic) bool) {
+	if len(topics) == 0 {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
+	for _, b := range cl.DiscoveredBrokers() {
+		settleAt(ctx, b, topics, is)
+	}
+}
+
+// settleAt waits for one broker. One that does not answer is left alone.
+func settleAt(ctx context.Context, b *kgo.Broker, topics []string, is func(*kmsg.MetadataResponseTopic) bool) {
 	pause := time.NewTicker(settlePause)
 	defer pause.Stop()
-	for len(topics) > 0 {
-		details, err := adm.ListTopicsWithInternal(ctx, topics...)
-		if err != nil || !slices.ContainsFunc(topics, func(topic string) bool { return !is(details[topic]) }) {
+	for {
+		req := kmsg.NewPtrMetadataRequest()
+		for _, topic := range topics {
+			asked := kmsg.NewMetadataRequestTopic()
+			asked.Topic = &topic
+			req.Topics = append(req.Topics, asked)
+		}
+		resp, err := req.RequestWith(ctx, b)
+		if err != nil || !slices.ContainsFunc(resp.Topics, func(t kmsg.MetadataResponseTopic) bool { return !is(&t) }) {
 			return
 		}
 		select {
