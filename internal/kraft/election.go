@@ -51,7 +51,6 @@ func (m *Member) enter(kind RoleKind) {
 	m.kind = kind
 	m.election, m.leadership, m.following, m.successors, m.ended = nil, nil, nil, nil, nil
 	m.calls.forget()
-	clear(m.absent)
 }
 
 // toUnattached goes on without a leader, or with one of which only the id is known. In its own epoch a vote stays.

@@ -143,6 +143,7 @@ func (m *Member) fetchAnswered(c call, r *FetchResponse) {
 
 // leaderAnswered puts an election off, unless the leader has said since that it goes: what it has said last need not come in order.
 func (m *Member) leaderAnswered() {
+	clear(m.absent) // what was known of the others is old
 	if m.over == m.state.Epoch {
 		return
 	}

@@ -100,7 +100,7 @@ type Member struct {
 	following  *following  // of a Follower
 	successors []ReplicaKey
 	ended      map[kafka.NodeID]bool // who has taken note that this leader resigned
-	absent     map[kafka.NodeID]bool // whose process was not there when it was last called in the present role
+	absent     map[kafka.NodeID]bool // whose process was not there when it was last called, since a leader was heard of
 
 	calls    calls
 	parked   []parked
