@@ -357,7 +357,9 @@ func led(t *kmsg.MetadataResponseTopic) bool {
 }
 
 // gone tells whether there is no such topic.
-func gone(t *kmsg.MetadataResponseTopic) bool { return t.ErrorCode == kerr.UnknownTopicOrPartition.Code }
+func gone(t *kmsg.MetadataResponseTopic) bool {
+	return t.ErrorCode == kerr.UnknownTopicOrPartition.Code
+}
 
 const (
 	settlePatience = 5 * time.Second
