@@ -40,6 +40,7 @@ var packages = map[string]struct {
 	"internal/quota":           {'p', []string{"internal/chain", "internal/kafka", "internal/invariant"}},
 	"internal/clientmetrics":   {'p', []string{"internal/chain", "internal/kafka", "internal/invariant", "internal/config"}},
 	"internal/meta":            {'p', []string{"internal/kafka", "internal/invariant", "internal/sysrecord", "internal/config", "internal/quota"}},
+	"internal/plan":            {'p', []string{"internal/kafka"}},
 	"internal/group/assign":    {'p', []string{"internal/kafka", "internal/invariant"}},
 	"internal/group":           {'p', []string{"internal/kafka", "internal/invariant", "internal/sysrecord", "internal/group/assign"}},
 	"internal/txn":             {'p', []string{"internal/kafka", "internal/invariant", "internal/sysrecord"}},
