@@ -179,14 +179,21 @@ func (a *app) admin(ctx context.Context, fn func(context.Context, *kadm.Client) 
 
 // reach is admin for those who also send requests of their own.
 func (a *app) reach(ctx context.Context, fn func(context.Context, *kgo.Client, *kadm.Client) error) error {
+	return a.operate(ctx, func(ctx context.Context, cl *kgo.Client, adm *kadm.Client) error {
+		ctx, cancel := context.WithTimeout(ctx, a.timeout)
+		defer cancel()
+		return fn(ctx, cl, adm)
+	})
+}
+
+// operate is reach for what may take hours: --timeout bounds each request, not all of them.
+func (a *app) operate(ctx context.Context, fn func(context.Context, *kgo.Client, *kadm.Client) error) error {
 	// What is read here is to be as it is now, not as it was before the command's own change.
 	cl, err := a.connect(ctx, kgo.MetadataMinAge(settlePause))
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
 	adm := kadm.NewClient(cl)
 	adm.SetTimeoutMillis(int32(min(a.timeout, time.Hour).Milliseconds()))
 	return fn(ctx, cl, adm)

@@ -14,7 +14,7 @@ import (
 
 func clusterCommand(a *app) *cobra.Command {
 	return family("cluster", "Describe the cluster, its health and what it serves",
-		clusterDescribeCommand(a), clusterHealthCommand(a), clusterQuorumCommand(a), clusterAddVoterCommand(a), clusterRemoveVoterCommand(a), clusterVersionsCommand(a))
+		clusterDescribeCommand(a), clusterHealthCommand(a), clusterDrainCommand(a), clusterQuorumCommand(a), clusterAddVoterCommand(a), clusterRemoveVoterCommand(a), clusterVersionsCommand(a))
 }
 
 // clusterView is what `cluster describe` shows.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -36,7 +38,10 @@ type healthTrace struct {
 // The kinds of problems.
 const (
 	noController     = "no-controller"
+	noQuorum         = "no-quorum"
 	brokerDown       = "broker-down"
+	brokerFenced     = "broker-fenced"
+	quorumLag        = "quorum-lag"
 	offlinePartition = "offline-partition"
 	underMinISR      = "under-min-isr"
 	underReplicated  = "under-replicated"
@@ -52,14 +57,14 @@ func clusterHealthCommand(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "health",
 		Short: "Say whether anything is wrong, with an exit code for scripts",
-		Long: `Say whether anything is wrong: brokers that do not answer, no controller, partitions that are offline, below min.insync.replicas or short
-of a replica, log directories that are offline, damaged or short of space. Exit codes: 0 all is well, 1 degraded, 2 the cluster can't be reached.`,
+		Long: `Say whether anything is wrong: brokers that do not answer or are fenced, no controller, nodes that are behind in the metadata quorum, partitions
+that are offline, below min.insync.replicas or short of a replica, log directories that are offline, damaged or short of space. Exit codes: 0 all is well, 1 degraded, 2 the cluster can't be reached.`,
 		Example: "  raftsman cluster health && ./deploy",
 		Args:    wants(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
 			var v healthView
 			err := a.reach(c.Context(), func(ctx context.Context, cl *kgo.Client, adm *kadm.Client) (err error) {
-				v, err = viewHealth(ctx, cl, adm)
+				v, err = a.viewHealth(ctx, cl, adm)
 				return err
 			})
 			if usage := (*usageError)(nil); errors.As(err, &usage) {
@@ -79,7 +84,7 @@ of a replica, log directories that are offline, damaged or short of space. Exit 
 	}
 }
 
-func viewHealth(ctx context.Context, cl *kgo.Client, adm *kadm.Client) (healthView, error) {
+func (a *app) viewHealth(ctx context.Context, cl *kgo.Client, adm *kadm.Client) (healthView, error) {
 	meta, err := adm.Metadata(ctx)
 	if err != nil {
 		return healthView{}, err
@@ -92,15 +97,22 @@ func viewHealth(ctx context.Context, cl *kgo.Client, adm *kadm.Client) (healthVi
 	if err != nil {
 		return v, err
 	}
+	asking, cancel := context.WithTimeout(ctx, healthPatience)
+	moving, err := readUnderWay(asking, cl, nil)
+	cancel()
+	if ctx.Err() != nil {
+		return v, err // else it is a cluster that does not tell
+	}
 	for _, topic := range meta.Topics.Sorted() {
 		for _, p := range topic.Partitions.Sorted() {
 			v.Partitions++
+			if i, found := slices.BinarySearchFunc(moving, topicPartition{p.Topic, p.Partition}, underWay.compare); found {
+				p.Replicas = slices.DeleteFunc(slices.Clone(p.Replicas), moving[i].adds) // those need not be there yet
+			}
 			v.judge(p, minISR[topic.Topic])
 		}
 	}
-	for _, b := range meta.Brokers {
-		v.visit(ctx, cl, b)
-	}
+	a.inquire(ctx, cl, meta.Brokers, &v)
 	if err := ctx.Err(); err != nil {
 		return v, err
 	}
@@ -147,6 +159,85 @@ func (v *healthView) judge(p kadm.PartitionDetail, minISR int) {
 		v.tell(underMinISR, "%s has %d in sync of %d that min.insync.replicas wants: acks=all is refused", name, len(p.ISR), need)
 	case len(p.ISR) < len(p.Replicas):
 		v.tell(underReplicated, "%s has %d in sync of %d replicas", name, len(p.ISR), len(p.Replicas))
+	}
+}
+
+// healthPatience is how long a broker may take to answer. One that has died, where nobody is left to fence it, is asked again and again.
+const healthPatience = 5 * time.Second
+
+// inquire asks all brokers for what they have, and for the quorum, at the same time.
+func (a *app) inquire(ctx context.Context, cl *kgo.Client, brokers kadm.BrokerDetails, v *healthView) {
+	asking, cancel := context.WithTimeout(ctx, healthPatience)
+	defer cancel()
+	parts := make([]healthView, len(brokers)+2)
+	var wg sync.WaitGroup
+	for i, b := range brokers {
+		wg.Go(func() { parts[i].visit(asking, cl, b) })
+	}
+	wg.Go(func() { parts[len(brokers)].judgeBrokers(asking, cl, brokers) })
+	wg.Go(func() { parts[len(brokers)+1].judgeQuorum(asking, a) })
+	wg.Wait()
+	for i := range parts {
+		v.Problems = append(v.Problems, parts[i].Problems...)
+	}
+}
+
+// judgeBrokers tells of brokers that are registered and out of service, where the cluster tells of them.
+func (v *healthView) judgeBrokers(ctx context.Context, cl *kgo.Client, inService kadm.BrokerDetails) {
+	brokers, err := readBrokers(ctx, cl, inService)
+	if err != nil {
+		return
+	}
+	for _, b := range brokers {
+		if b.Down {
+			v.tell(brokerFenced, "broker %d is registered and out of service: it is dead or cut off, or has only just begun", b.ID)
+		}
+	}
+}
+
+const quorumLagMax = 5 * time.Second // since a node had all metadata: they ask twice a second
+
+// judgeQuorum tells of nodes that do not follow the metadata quorum. A cluster that has none, or tells nothing of it, has no such problem.
+// It asks over connections of its own: where nobody leads the quorum the answer is long in coming, and others would come behind it.
+func (v *healthView) judgeQuorum(ctx context.Context, a *app) {
+	cl, err := a.connect(ctx)
+	if err != nil {
+		return
+	}
+	defer cl.Close()
+	p, _, err := describeQuorum(ctx, cl)
+	switch {
+	case ctx.Err() != nil:
+		v.tell(noQuorum, "the metadata quorum does not answer: without a majority of its voters nothing can be changed, and nobody takes a dead leader's place")
+	case err == nil:
+		v.judgeReplicas(viewReplicas(p, nil), a.now())
+	}
+}
+
+// judgeReplicas takes the leader's clock for the present, where it tells what it is.
+func (v *healthView) judgeReplicas(q quorumState, now time.Time) {
+	for _, r := range q.Voters {
+		if r.ID == q.Leader && r.LastCaughtUpMs > 0 {
+			now = time.UnixMilli(r.LastCaughtUpMs)
+		}
+	}
+	judge := func(role string, r replicaState) {
+		behind := now.Sub(time.UnixMilli(r.LastCaughtUpMs))
+		switch {
+		case r.ID == q.Leader && role == "voter":
+		case r.LastCaughtUpMs < 0 && r.LastFetchMs < 0:
+			v.tell(quorumLag, "%s %d has not been heard of by the metadata quorum's leader", role, r.ID)
+		case r.LastCaughtUpMs < 0:
+			v.tell(quorumLag, "%s %d has not had all metadata yet: %s behind", role, r.ID, plural(r.Lag, "record"))
+		case behind > quorumLagMax:
+			v.tell(quorumLag, "%s %d had all metadata %s ago, and is %s behind", role, r.ID, formatSpan(behind), plural(r.Lag, "record"))
+		}
+	}
+	for _, r := range q.Voters {
+		judge("voter", r)
+	}
+	for _, r := range q.Observers {
+		judge("observer", r)
 	}
 }
 
@@ -224,6 +315,8 @@ func (a *app) writeHealth(v *healthView) error {
 
 // severest sorts problems with those that stop clients first.
 func severest(x, y healthTrace) int {
-	order := []string{noController, offlinePartition, damagedPartition, logDirOffline, underMinISR, diskReserve, brokerDown, underReplicated, diskTight}
+	order := []string{
+		noQuorum, noController, offlinePartition, damagedPartition, logDirOffline, underMinISR, diskReserve, brokerDown, brokerFenced, quorumLag, underReplicated, diskTight,
+	}
 	return slices.Index(order, x.Kind) - slices.Index(order, y.Kind)
 }

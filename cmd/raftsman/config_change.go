@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -170,31 +171,45 @@ func (a *app) writeChanges(resource configResource, changes []changedSetting, dr
 }
 
 func (a *app) alterConfig(ctx context.Context, resource configResource, changes []configChange, dryRun bool) error {
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	req.ValidateOnly = dryRun
-	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = resource.kind, resource.name
-	for _, change := range changes {
-		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		c.Name, c.Op, c.Value = change.key, change.op, change.value
-		r.Configs = append(r.Configs, c)
-	}
-	req.Resources = append(req.Resources, r)
 	cl, err := a.connect(ctx)
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
+	return alterConfigs(ctx, cl, []resourceChange{{resource, changes}}, dryRun)
+}
+
+// resourceChange are the changes of one resource.
+type resourceChange struct {
+	resource configResource
+	changes  []configChange
+}
+
+// alterConfigs changes several resources at once. What is refused for one is told, and is no reason for the others to stay.
+func alterConfigs(ctx context.Context, cl *kgo.Client, resources []resourceChange, dryRun bool) error {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.ValidateOnly = dryRun
+	for _, rc := range resources {
+		r := kmsg.NewIncrementalAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = rc.resource.kind, rc.resource.name
+		for _, change := range rc.changes {
+			c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+			c.Name, c.Op, c.Value = change.key, change.op, change.value
+			r.Configs = append(r.Configs, c)
+		}
+		req.Resources = append(req.Resources, r)
+	}
 	resp, err := req.RequestWith(ctx, cl)
 	if err != nil {
 		return err
 	}
+	var failed failures
 	for _, r := range resp.Resources {
 		if err := kerr.ErrorForCode(r.ErrorCode); err != nil {
-			return refused("change "+resource.String(), err, message(r.ErrorMessage))
+			failed = append(failed, refused("change "+configResource{r.ResourceType, r.ResourceName}.String(), err, message(r.ErrorMessage)))
 		}
 	}
-	return nil
+	return failed.join()
 }
 
 // explainChange adds the nearest name when a key is the reason for a refusal.

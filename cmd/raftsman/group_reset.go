@@ -141,7 +141,7 @@ func parseTopicPartitions(texts []string) (map[string][]int32, error) {
 	for _, text := range texts {
 		topic, list, some := strings.Cut(text, ":")
 		if topic == "" {
-			return nil, usagef("-t %q names no topic", text)
+			return nil, usagef("%q names no topic", text)
 		}
 		if !some {
 			topics[topic] = nil
@@ -150,7 +150,7 @@ func parseTopicPartitions(texts []string) (map[string][]int32, error) {
 		for number := range strings.SplitSeq(list, ",") {
 			n, err := strconv.ParseInt(number, 10, 32)
 			if err != nil || n < 0 {
-				return nil, usagef("-t %q: %q is no partition; it is TOPIC or TOPIC:0,3", text, number)
+				return nil, usagef("%q: %q is no partition; it is TOPIC or TOPIC:0,3", text, number)
 			}
 			topics[topic] = append(topics[topic], int32(n))
 		}

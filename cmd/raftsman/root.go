@@ -60,7 +60,7 @@ Exit codes: 0 done, 1 it did not work, 2 the command line is wrong. With -o json
 	}{
 		{"broker", "A broker:", []*cobra.Command{serveCommand(a), devCommand(a), storageCommand(a), logCommand(a)}},
 		{"records", "Records and who reads them:", []*cobra.Command{topicCommand(a), produceCommand(a), consumeCommand(a), groupCommand(a), txnCommand(a)}},
-		{"cluster", "A cluster:", []*cobra.Command{clusterCommand(a), configCommand(a), quotaCommand(a)}},
+		{"cluster", "A cluster:", []*cobra.Command{clusterCommand(a), rebalanceCommand(a), configCommand(a), quotaCommand(a)}},
 		{"tool", "This tool:", []*cobra.Command{contextCommand(a), scriptsCommand(a), versionCommand(a)}},
 	} {
 		root.AddGroup(&cobra.Group{ID: g.id, Title: g.title})

@@ -18,8 +18,8 @@ import (
 )
 
 func topicCommand(a *app) *cobra.Command {
-	return family("topic", "List, create, describe, grow and delete topics",
-		topicListCommand(a), topicCreateCommand(a), topicDescribeCommand(a), topicGrowCommand(a), topicDeleteCommand(a))
+	return family("topic", "List, create, describe, grow, move and delete topics",
+		topicListCommand(a), topicCreateCommand(a), topicDescribeCommand(a), topicGrowCommand(a), topicReassignCommand(a), topicDeleteCommand(a))
 }
 
 // topicSummary is one line of `topic list`. Records and Bytes are -1 when no broker could tell.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -125,4 +126,25 @@ func parseWhen(text string, now time.Time) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is not a time: give how long ago (10m, 7d), 2026-01-02T15:04:05Z or milliseconds since 1970", text)
+}
+
+// parseBytes reads a size: 1000000, 500kB, 50MB, 50MiB, 1.5GiB. A unit without i is of 1000.
+func parseBytes(text string) (int64, error) {
+	wrong := fmt.Errorf("%q is no size like 1000000, 50MB or 50MiB", text)
+	number := strings.TrimRight(text, "BbiIkKmMgGtT ")
+	value, err := strconv.ParseFloat(number, 64)
+	if err != nil || value < 0 {
+		return 0, wrong
+	}
+	unit := strings.ToUpper(strings.TrimSpace(text[len(number):]))
+	base := 1000.0
+	if strings.Contains(unit, "I") {
+		base = 1024
+	}
+	power := map[string]float64{"": 0, "B": 0, "K": 1, "KB": 1, "KIB": 1, "M": 2, "MB": 2, "MIB": 2, "G": 3, "GB": 3, "GIB": 3, "T": 4, "TB": 4, "TIB": 4}
+	n, known := power[unit]
+	if value *= math.Pow(base, n); !known || !(value < math.MaxInt64) {
+		return 0, wrong
+	}
+	return int64(value), nil
 }

@@ -64,3 +64,18 @@ func TestParseWhen(t *testing.T) {
 		}
 	}
 }
+
+func TestParseBytes(t *testing.T) {
+	for text, want := range map[string]int64{
+		"0": 0, "1000000": 1_000_000, "500kB": 500_000, "50MB": 50_000_000, "50 MB": 50_000_000, "50MiB": 50 << 20, "1.5GiB": 3 << 29, "2T": 2_000_000_000_000, "7B": 7,
+	} {
+		if got, err := parseBytes(text); err != nil || got != want {
+			t.Errorf("parseBytes(%q) = %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "MB", "-1", "5 bytes", "1MM", "1iM", "inf", "nan", "99999999TiB", "5XB"} {
+		if got, err := parseBytes(text); err == nil {
+			t.Errorf("parseBytes(%q) = %d, want an error", text, got)
+		}
+	}
+}

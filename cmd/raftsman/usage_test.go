@@ -31,6 +31,11 @@ func TestWrongCommandLinesExitWithTwo(t *testing.T) {
 		"group delete-offsets g", "group list --type x", "group reset g --from-file /nowhere/at/all", "topic list --command-config /nowhere/at/all", "version extra",
 		"txn list extra", "txn list --state ongoin", "txn list --longer-than soon", "txn list --pattern (", "txn list --producer-id x", "txn describe", "txn describe x -t a:0",
 		"txn describe -t a:x", "txn find-hanging x", "txn find-hanging --longer-than soon", "txn abort", "txn abort x -t a:0", "txn abort -t a:0", "txn abort --start-offset 1",
+		"topic reassign", "topic reassign t", "topic reassign t --brokers x", "topic reassign t --brokers 1,1", "topic reassign --brokers 1", "topic reassign t -r 0",
+		"topic reassign t -r 2 --replicas 1,2", "topic reassign t --status --cancel", "topic reassign t --cancel --execute", "topic reassign t -r 2 --export --execute",
+		"topic reassign t --from-file x", "topic reassign --from-file /nowhere/at/all", "topic reassign t:x -r 2", "topic reassign t -r 2 --throttle fast",
+		"topic reassign t -r 2 --throttle 0", "topic reassign t -r 2 --at-once 0", "cluster drain", "cluster drain x", "cluster drain 1 2", "cluster drain 1 --throttle x",
+		"rebalance x", "rebalance --slack 101", "rebalance -t :1", "rebalance --at-once -1",
 		"txn abort -t a --start-offset 1", "txn abort -t a:0,1 --start-offset 1", "txn abort -t a:0 --start-offset -1",
 	} {
 		s := newSession()
