@@ -34,6 +34,7 @@ require (
 	github.com/raftsman/raftsman v0.0.0
 	go.opentelemetry.io/proto/slim/otlp v1.11.1
 	google.golang.org/protobuf v1.36.12
+	gopkg.in/yaml.v3 v3.0.1
 )
 
 replace github.com/raftsman/raftsman => ../

@@ -46,7 +46,8 @@ func serveCommand(a *app) *cobra.Command {
 With nothing given it serves on 127.0.0.1 and ::1, port 9092, and keeps its data in ./raftsman-data, which it formats when it is
 new. Kafka's server.properties and the KAFKA_* variables of Kafka's image configure it; --override beats both.
 
-SIGTERM, SIGINT and SIGHUP stop it in order, within 5 seconds; another signal half a second later, or after that, ends it at once.`,
+SIGTERM, SIGINT and SIGHUP stop it in order, within 5 seconds; another signal half a second later, or after that, ends it at once. As a service of
+systemd it may be of Type=notify.`,
 		Example: `  raftsman serve
   raftsman serve --data /var/lib/raftsman --listen 0.0.0.0:9092
   raftsman serve server.properties --override log.retention.hours=24`,
@@ -189,6 +190,12 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 		return err
 	}
 	log.Info("serving", "node", parsed.NodeID(), "cluster", node.ClusterID(), "listeners", node.Addrs(), "log.dirs", node.LogDirs(), "after", time.Since(began).Round(time.Millisecond))
+	tell := func(state string) {
+		if err := a.notify(state); err != nil {
+			log.Warn(err.Error())
+		}
+	}
+	tell("READY=1")
 	a.greet(node)
 
 	var cause error
@@ -200,6 +207,7 @@ func (a *app) serve(ctx context.Context, parsed *config.Broker, warnings []confi
 	second := make(chan os.Signal, 1)
 	signal.Notify(second, stopSignals()...) // before the log says that it stops: whoever reads that may send it
 	defer signal.Stop(second)
+	tell("STOPPING=1")
 	if cause == nil {
 		log.Info("stopping", "on", context.Cause(ctx))
 	} else {

@@ -18,6 +18,7 @@ type standing struct {
 	Broker
 	Load   Load
 	topics map[string]int // replicas of each topic
+	leads  map[string]int // partitions of each topic whose first replica it has
 	index  int            // in board.brokers
 }
 
@@ -31,7 +32,7 @@ type row struct {
 func newBoard(c *Cluster) *board {
 	b := &board{}
 	for _, broker := range c.Brokers {
-		b.brokers = append(b.brokers, standing{Broker: broker, Load: Load{ID: broker.ID}, topics: map[string]int{}})
+		b.brokers = append(b.brokers, standing{Broker: broker, Load: Load{ID: broker.ID}, topics: map[string]int{}, leads: map[string]int{}})
 	}
 	slices.SortFunc(b.brokers, func(x, y standing) int { return cmp.Compare(x.ID, y.ID) })
 	for i := range b.brokers {
@@ -84,6 +85,7 @@ func (b *board) count(r *row, by int) {
 		s.topics[r.Topic] += by
 		if i == 0 {
 			s.Load.Leads += by
+			s.leads[r.Topic] += by
 		}
 	}
 }

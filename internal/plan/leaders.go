@@ -8,10 +8,62 @@ import (
 
 // evenLeaders lets other replicas be first, of the rows that may change, until no broker leads two partitions more than one that could take
 // one of them, be it over others: a broker that leads too much hands one to the next, which hands another one on, and so forth. Each
-// row that changes means an election, so the shortest way is taken.
+// row that changes means an election, so the shortest way is taken. Where that is done, they take turns in the same topic too, as far as all
+// can go on leading as much as they do: a topic may have most of the traffic.
 func (b *board) evenLeaders(rows []*row) {
-	for b.handOn(rows) {
+	for b.handOn(rows) || b.mixTopics(rows) {
 	}
+}
+
+// mixTopics has one broker hand a partition to another, and mostly get one back, so that both lead less unlike parts of a topic.
+func (b *board) mixTopics(rows []*row) bool {
+	n := len(b.brokers)
+	best := make([]*handover, n*n) // from one broker to another
+	for _, r := range rows {
+		from := b.of(r.to[0])
+		if from == nil {
+			continue
+		}
+		for _, id := range r.to[1:] {
+			to := b.of(id)
+			if to == nil || !b.canLead(r, id) {
+				continue
+			}
+			if at := &best[from.index*n+to.index]; *at == nil || b.unlike(from, to, r) > b.unlike(from, to, (*at).row) {
+				*at = &handover{r, id}
+			}
+		}
+	}
+	mixed := false
+	for i := range n {
+		for j := range n {
+			mixed = b.exchange(&b.brokers[i], &b.brokers[j], best[i*n+j], best[j*n+i]) || mixed
+		}
+	}
+	return mixed
+}
+
+// exchange hands one partition from one broker to another and the other back, or one alone where the first leads one more, if both lead
+// less unlike parts of topics then. What was found before others were exchanged may be no good any more.
+func (b *board) exchange(from, to *standing, give, take *handover) bool {
+	stands := func(h *handover, by *standing) bool { return h != nil && h.row.to[0] == by.ID }
+	switch {
+	case !stands(give, from):
+		return false
+	case from.Load.Leads == to.Load.Leads+1 && b.unlike(from, to, give.row) > 1:
+		b.lead(give.row, give.to)
+		return true
+	case !stands(take, to) || give.row.Topic == take.row.Topic || b.unlike(from, to, give.row)+b.unlike(to, from, take.row) <= 2:
+		return false
+	}
+	b.lead(give.row, give.to)
+	b.lead(take.row, take.to)
+	return true
+}
+
+// unlike is how much more of the row's topic one broker leads than another.
+func (b *board) unlike(from, to *standing, r *row) int {
+	return from.leads[r.Topic] - to.leads[r.Topic]
 }
 
 // handOn takes one leadership away from a broker that leads more than others.

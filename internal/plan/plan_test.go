@@ -223,7 +223,7 @@ var seed = flag.Uint64("seed", 0, "the one seed of the random tests")
 
 func histories(t *testing.T, check func(*testing.T, *Cluster, *rand.Rand)) {
 	t.Helper()
-	from, to := uint64(1), uint64(3000)
+	from, to := uint64(1), uint64(1000)
 	if *seed != 0 {
 		from, to = *seed, *seed
 	}
