@@ -155,7 +155,7 @@ func manyLines(n int) (lines []string) {
 // broker's disk with it would be one too many: all that was acknowledged is there.
 func TestADrainThatIsInterruptedIsGoneOnWith(t *testing.T) {
 	t.Parallel()
-	c := brokertest.StartCluster(t, 4)
+	c := brokertest.StartCluster(t, 4, brokertest.Property("replica.fetch.max.bytes", "10000")) // the throttle holds back what comes after a fetch
 	bootstrap := strings.Join(c.Seeds(), ",")
 	must(t, bootstrap, "", "topic", "create", "orders", "-p", "6", "-r", "2", "-c", "min.insync.replicas=2")
 	must(t, bootstrap, "", "topic", "reassign", "orders:0,1,2", "--replicas", "4,1", "--execute")
