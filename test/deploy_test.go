@@ -163,7 +163,8 @@ func TestSystemdUnit(t *testing.T) {
 	run(t, atLast, nil, binary(t), "config", "check", "../deploy/systemd/server.properties")
 
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
-		t.Skip("systemd-analyze is not here: the unit is not checked by it")
+		t.Log("systemd-analyze is not here: what is above is all that is checked of the unit")
+		return
 	}
 	copied := filepath.Join(t.TempDir(), "raftsman.service")
 	write(t, copied, strings.ReplaceAll(unit, installed, binary(t)))
