@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -33,26 +34,12 @@ func TestCluster(t *testing.T) {
 	w := c.startTraffic()
 	c.healed()
 
-	step := func(what string, node *clusterNode, fault, mend func(*clusterNode)) {
-		t.Helper()
-		began := time.Now()
-		since := func() time.Duration { return time.Since(began).Round(time.Millisecond) }
-		fault(node)
-		done := since()
-		w.goesOn(what)
-		going := since()
-		mend(node)
-		c.healed()
-		healed := since()
-		w.goesOn("after that: " + what)
-		t.Logf("%s: node %d, done after %v, clients went on by %v, healed by %v, clients went on by %v", what, node.id, done, going, healed, since())
-	}
-	step("a leader is killed that alone has what was written last", c.leader(0), w.killAhead, (*clusterNode).start)
-	step("the active controller is killed", c.controller(), (*clusterNode).kill, (*clusterNode).start)
-	step("a leader stops for longer than its session", c.leader(1), c.pause, (*clusterNode).proceed)
-	step("a node ends in order", c.leader(2), func(n *clusterNode) { n.process.terminate() }, (*clusterNode).start)
-	step("a follower loses its disk", c.follower(0), (*clusterNode).lose, (*clusterNode).start)
-	step("all nodes are killed", c.leader(0), c.blackout, func(*clusterNode) {})
+	w.step("a leader is killed that alone has what was written last", c.leader(0), w.killAhead, (*clusterNode).start)
+	w.step("the active controller is killed", c.controller(), (*clusterNode).kill, (*clusterNode).start)
+	w.step("a leader stops for longer than its session", c.leader(1), c.pause, (*clusterNode).proceed)
+	w.step("a node ends in order", c.leader(2), func(n *clusterNode) { n.process.terminate() }, (*clusterNode).start)
+	w.step("a follower loses its disk", c.follower(0), (*clusterNode).lose, (*clusterNode).start)
+	w.step("all nodes are killed", c.leader(0), c.blackout, func(*clusterNode) {})
 
 	w.finish()
 	c.stop()
@@ -62,7 +49,7 @@ func TestCluster(t *testing.T) {
 	t.Logf("acknowledged, and on every node: %v", w.acked)
 }
 
-// cluster is three nodes of the shipped binary, each a broker and a controller.
+// cluster is some nodes, of the shipped binary or of Apache Kafka.
 type cluster struct {
 	t      *testing.T
 	nodes  []*clusterNode
@@ -73,37 +60,65 @@ type cluster struct {
 type clusterNode struct {
 	t          *testing.T
 	id         int32
-	addr       string
+	roles      string // process.roles
+	addr       string // of its broker
 	controller string // where it listens for other controllers
 	dir        string
-	args       []string
+	launch     func(*clusterNode) *process // starts the process
 	process    *process
 }
 
-// startCluster starts the nodes with blank disks: the first begins a cluster, and the others join.
+func (n *clusterNode) isBroker() bool     { return strings.Contains(n.roles, "broker") }
+func (n *clusterNode) isController() bool { return strings.Contains(n.roles, "controller") }
+
+func (c *cluster) brokers() (nodes []*clusterNode) {
+	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *clusterNode) bool { return !n.isBroker() })
+}
+
+func (c *cluster) voters() (nodes []*clusterNode) {
+	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *clusterNode) bool { return !n.isController() })
+}
+
+func (c *cluster) seeds() (addrs []string) {
+	for _, n := range c.brokers() {
+		addrs = append(addrs, n.addr)
+	}
+	return addrs
+}
+
+// startCluster starts three nodes of the shipped binary, each a broker and a controller, with blank disks: the first begins a cluster, and the
+// others join.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t}
-	var controllers, seeds []string
+	var controllers []string
+	settings := map[int32][]string{}
 	dir := t.TempDir()
 	for id := int32(1); id <= 3; id++ {
 		port := freePort(t)
-		n := &clusterNode{t: t, id: id, addr: fmt.Sprintf("127.0.0.1:%d", port), controller: fmt.Sprintf("127.0.0.1:%d", port+1), dir: filepath.Join(dir, fmt.Sprint("node-", id))}
-		n.args = []string{
+		n := &clusterNode{
+			t: t, id: id, roles: "broker,controller", addr: fmt.Sprintf("127.0.0.1:%d", port), controller: fmt.Sprintf("127.0.0.1:%d", port+1),
+			dir: filepath.Join(dir, fmt.Sprint("node-", id)),
+		}
+		settings[id] = []string{
 			fmt.Sprint("node.id=", id), "log.dirs=" + n.dir, fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", n.addr, n.controller),
 			"broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
 			"offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0",
 		}
 		if id == 1 {
-			n.args = append(n.args, "raftsman.cluster.bootstrap=true")
+			settings[id] = append(settings[id], "raftsman.cluster.bootstrap=true")
 		}
-		c.nodes, controllers, seeds = append(c.nodes, n), append(controllers, n.controller), append(seeds, n.addr)
+		c.nodes, controllers = append(c.nodes, n), append(controllers, n.controller)
 	}
 	for _, n := range c.nodes {
-		n.args = append(n.args, "controller.quorum.bootstrap.servers="+strings.Join(controllers, ","))
+		args := []string{"serve", "--log-level", "warn", "--override", "controller.quorum.bootstrap.servers=" + strings.Join(controllers, ",")}
+		for _, setting := range settings[n.id] {
+			args = append(args, "--override", setting)
+		}
+		n.launch = func(n *clusterNode) *process { return startProcess(t, n.addr, exec.Command(binary(t), args...)) }
 		n.start()
 	}
-	c.client = clusterClient(t, seeds)
+	c.client = clusterClient(t, c.seeds())
 	for _, n := range c.nodes {
 		n.process.awaitServing(atLast)
 	}
@@ -125,11 +140,7 @@ func clusterClient(t *testing.T, seeds []string, opts ...kgo.Opt) *kgo.Client {
 // start starts the node, and leaves it to the others to say that it is there.
 func (n *clusterNode) start() {
 	n.t.Helper()
-	args := []string{"serve", "--log-level", "warn"}
-	for _, setting := range n.args {
-		args = append(args, "--override", setting)
-	}
-	n.process = startProcess(n.t, n.addr, exec.Command(binary(n.t), args...))
+	n.process = n.launch(n)
 }
 
 func (n *clusterNode) kill() { n.process.kill() }
@@ -270,10 +281,10 @@ func (c *cluster) controller() *clusterNode {
 	return c.nodes[leader-1]
 }
 
-// healed waits until all nodes vote, and are in sync in all partitions, those of the groups' coordinators too.
+// healed waits until all controllers vote, and all brokers are in sync in all partitions, those of the groups' coordinators too.
 func (c *cluster) healed() {
 	c.t.Helper()
-	eventually(c.t, atLast, "all nodes vote and have the quorum's log", func() error {
+	eventually(c.t, atLast, "all controllers vote and have the quorum's log", func() error {
 		q, err := c.quorum()
 		if err != nil {
 			return err
@@ -285,7 +296,7 @@ func (c *cluster) healed() {
 			}
 			voters[v.ReplicaID] = true
 		}
-		if len(voters) != len(c.nodes) || len(q.CurrentVoters) != len(c.nodes) {
+		if want := len(c.voters()); len(voters) != want || len(q.CurrentVoters) != want {
 			return fmt.Errorf("voters %+v", q.CurrentVoters)
 		}
 		return nil
@@ -298,7 +309,7 @@ func (c *cluster) healed() {
 			}
 			for _, p := range topics.TopicsList().Topics() {
 				for _, d := range topics[p].Partitions {
-					if d.Err != nil || len(d.ISR) != len(c.nodes) {
+					if d.Err != nil || len(d.ISR) != len(c.brokers()) {
 						return fmt.Errorf("%s-%d: leader %d, in sync %v: %v", p, d.Partition, d.Leader, d.ISR, d.Err)
 					}
 				}

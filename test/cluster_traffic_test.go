@@ -43,22 +43,17 @@ const (
 func (c *cluster) startTraffic() *clusterTraffic {
 	c.t.Helper()
 	w := &clusterTraffic{t: c.t, cluster: c}
+	brokers := len(c.brokers())
 	for p := range w.read {
 		w.read[p] = map[int64]bool{}
 	}
 	eventually(c.t, atLast, "the topic is made", func() error {
 		return c.ask(func(ctx context.Context, admin *kadm.Client) error {
-			_, err := admin.CreateTopic(ctx, clusterPartitions, 3, map[string]*string{"min.insync.replicas": new("2")}, clusterTopic)
-			if errors.Is(err, kerr.TopicAlreadyExists) {
-				return nil // a try before has not heard its answer
-			}
-			return err
+			_, err := admin.CreateTopic(ctx, clusterPartitions, int16(brokers), map[string]*string{"min.insync.replicas": new(strconv.Itoa(brokers - 1))}, clusterTopic)
+			return unlessThere(err)
 		})
 	})
-	var seeds []string
-	for _, n := range c.nodes {
-		seeds = append(seeds, n.addr)
-	}
+	seeds := c.seeds()
 	w.producer = clusterClient(c.t, seeds, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(bufferedMax), kgo.ProducerLinger(0))
 	ctx, cancel := context.WithCancel(c.t.Context())
 	w.stop = cancel
@@ -71,6 +66,14 @@ func (c *cluster) startTraffic() *clusterTraffic {
 		w.produced.Wait()
 	})
 	return w
+}
+
+// unlessThere is the error of making a topic, nil where it was made by a try before that has not heard its answer.
+func unlessThere(err error) error {
+	if errors.Is(err, kerr.TopicAlreadyExists) {
+		return nil
+	}
+	return err
 }
 
 // produce writes until ctx ends. Records wait for their acknowledgement as long as it takes.
@@ -138,6 +141,22 @@ func (w *clusterTraffic) saw(fetches kgo.Fetches) {
 		}
 		w.read[r.Partition][r.Offset] = true
 	})
+}
+
+// step does something to a node and mends it. Clients go on after each of both.
+func (w *clusterTraffic) step(what string, node *clusterNode, fault, mend func(*clusterNode)) {
+	w.t.Helper()
+	began := time.Now()
+	since := func() time.Duration { return time.Since(began).Round(time.Millisecond) }
+	fault(node)
+	done := since()
+	w.goesOn(what)
+	going := since()
+	mend(node)
+	w.cluster.healed()
+	healed := since()
+	w.goesOn("after that: " + what)
+	w.t.Logf("%s: node %d, done after %v, clients went on by %v, healed by %v, clients went on by %v", what, node.id, done, going, healed, since())
 }
 
 // killAhead kills a leader after its followers have stood still for a while: what it alone has must not have been acknowledged.

@@ -63,25 +63,34 @@ func (d swapDir) launchKafka(t testing.TB) *process {
 	args := append([]string{"config", "export", "--data", d.data, "--listen", d.addr()}, d.args...)
 	properties := run(t, atLast, nil, binary(t), args...)
 	write(t, filepath.Join(d.root, "server.properties"), properties)
-	command := exec.Command("kafka/kafka", "jvm", "-Xms256m -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "+d.jvm+" -Dkafka.reference.dir="+d.root,
-		"kafka.Kafka", filepath.Join(d.root, "server.properties"))
+	p := startKafka(t, d.addr(), d.root, d.jvm)
+	p.dir = d.data
+	return p
+}
+
+func (d swapDir) kafkaLog() string { return kafkaLog(d.root) }
+
+// startKafka starts Apache Kafka with the server.properties of a folder, which gets its server.log, and does not wait.
+func startKafka(t testing.TB, addr, root, jvm string) *process {
+	t.Helper()
+	command := exec.Command("kafka/kafka", "jvm", "-Xms256m -Xmx1g -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "+jvm+" -Dkafka.reference.dir="+root,
+		"kafka.Kafka", filepath.Join(root, "server.properties"))
 	settings, err := filepath.Abs("kafka/log4j2-server.xml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	command.Env = append(os.Environ(), "LOG4J="+settings)
-	p := startProcess(t, d.addr(), command)
-	p.dir = d.data
+	p := startProcess(t, addr, command)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("the end of Apache Kafka's server.log:\n%s", last(d.kafkaLog(), 4000))
+			t.Logf("the end of Apache Kafka's server.log:\n%s", last(kafkaLog(root), 4000))
 		}
 	})
 	return p
 }
 
-func (d swapDir) kafkaLog() string {
-	content, _ := os.ReadFile(filepath.Join(d.root, "server.log"))
+func kafkaLog(root string) string {
+	content, _ := os.ReadFile(filepath.Join(root, "server.log"))
 	return string(content)
 }
 
