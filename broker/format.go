@@ -166,8 +166,8 @@ func (n *Node) check(q Quorum) ([]InitialController, error) {
 	return nil, nil
 }
 
-// format makes blank directories into this node's. The metadata log of a node that is among the first voters begins with them; all others
-// find in the quorum's log who votes.
+// format makes blank directories into this node's. The metadata log of a node that is among the first voters begins with them, or without
+// where the configuration names them; all others find in the quorum's log who votes.
 func (n *Node) format(blank []string, founders []InitialController) error {
 	if n.clusterID == "" {
 		n.clusterID = n.config.ClusterID()
@@ -182,13 +182,14 @@ func (n *Node) format(blank []string, founders []InitialController) error {
 			Endpoints: []kraft.Endpoint{{Name: n.config.ControllerListeners()[0], Host: c.Host, Port: c.Port}},
 		})
 	}
+	fixed := n.config.IsController() && len(n.config.Voters()) > 0
 	for _, path := range blank {
 		if err := n.fs.MkdirAll(path); err != nil {
 			return openError(path, err)
 		}
 		properties := commitlog.MetaProperties{ClusterID: n.clusterID, NodeID: n.config.NodeID(), ID: kafka.NewUUID(random)}
 		var err error
-		if path == n.config.MetadataLogDir() && len(voters) > 0 {
+		if path == n.config.MetadataLogDir() && (len(voters) > 0 || fixed) {
 			if i := slices.IndexFunc(voters, func(v kraft.Voter) bool { return v.ID == n.config.NodeID() }); i >= 0 {
 				properties.ID = voters[i].Directory
 			}

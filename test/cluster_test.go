@@ -53,7 +53,8 @@ func TestCluster(t *testing.T) {
 type cluster struct {
 	t      *testing.T
 	nodes  []*clusterNode
-	client *kgo.Client // asks, and neither produces nor consumes
+	client *kgo.Client   // asks, and neither produces nor consumes
+	heals  time.Duration // how long the cluster may take to be whole again
 }
 
 // clusterNode is one of them, running or not.
@@ -90,7 +91,7 @@ func (c *cluster) seeds() (addrs []string) {
 // others join.
 func startCluster(t *testing.T) *cluster {
 	t.Helper()
-	c := &cluster{t: t}
+	c := &cluster{t: t, heals: atLast}
 	var controllers []string
 	settings := map[int32][]string{}
 	dir := t.TempDir()
@@ -284,7 +285,7 @@ func (c *cluster) controller() *clusterNode {
 // healed waits until all controllers vote, and all brokers are in sync in all partitions, those of the groups' coordinators too.
 func (c *cluster) healed() {
 	c.t.Helper()
-	eventually(c.t, atLast, "all controllers vote and have the quorum's log", func() error {
+	eventually(c.t, c.heals, "all controllers vote and have the quorum's log", func() error {
 		q, err := c.quorum()
 		if err != nil {
 			return err
@@ -301,7 +302,7 @@ func (c *cluster) healed() {
 		}
 		return nil
 	})
-	eventually(c.t, atLast, "all replicas are in sync", func() error {
+	eventually(c.t, c.heals, "all replicas are in sync", func() error {
 		return c.ask(func(ctx context.Context, admin *kadm.Client) error {
 			topics, err := admin.ListTopicsWithInternal(ctx)
 			if err != nil {

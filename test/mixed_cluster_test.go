@@ -171,7 +171,7 @@ const jvmStarts = 5 * time.Minute
 // directories of all.
 func startMixed(t *testing.T, how voting, members ...mixedNode) *cluster {
 	t.Helper()
-	c := &cluster{t: t}
+	c := &cluster{t: t, heals: jvmStarts}
 	root := t.TempDir()
 	var bootstrap, initial, fixed []string
 	listeners := map[int32]string{}
@@ -321,22 +321,25 @@ func (c *cluster) outgrowTheLog(name string) {
 	})
 }
 
-// begin returns where the oldest segment or snapshot of a node's metadata log begins, as far as anything is missing before.
-func begin(n *clusterNode) (from int64, err error) {
-	snapshots, err := filepath.Glob(filepath.Join(n.dir, "__cluster_metadata-0", "*.checkpoint"))
-	if err != nil || len(snapshots) == 0 {
-		return 0, err
-	}
-	_, err = fmt.Sscanf(filepath.Base(snapshots[0]), "%d-", &from)
-	return from, err
-}
+// begin returns where the oldest snapshot of a node's metadata log ends, 0 while nothing is missing before.
+func begin(n *clusterNode) (int64, error) { return oldest(n, ".checkpoint") }
 
 // beganWithASnapshot checks that a node whose disk was lost did not get the quorum's log from its first record on.
 func (c *cluster) beganWithASnapshot(n *clusterNode) {
 	c.t.Helper()
-	if from, err := begin(n); err != nil || from == 0 {
+	if from, err := oldest(n, ".log"); err != nil || from == 0 {
 		c.t.Errorf("the metadata log of node %d begins with %d, %v", n.id, from, err)
 	}
+}
+
+// oldest returns the number of the oldest file of a kind in a node's metadata log, 0 if there is none.
+func oldest(n *clusterNode, kind string) (from int64, err error) {
+	files, err := filepath.Glob(filepath.Join(n.dir, "__cluster_metadata-0", "*"+kind))
+	if err != nil || len(files) == 0 {
+		return 0, err
+	}
+	_, err = fmt.Sscanf(filepath.Base(files[0]), "%d", &from)
+	return from, err
 }
 
 // agree waits until all brokers answer the same when each is asked about what the metadata log has.

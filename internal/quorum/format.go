@@ -25,8 +25,8 @@ func Format(fs vfs.FS, path string, p commitlog.MetaProperties, controller meta.
 }
 
 // FormatVoters makes the metadata log's directory of one of the first voters of a new cluster, which are all formatted alike, as
-// `kafka-storage format --initial-controllers` does: the snapshot 0-0 with kraft.version 1, the voters and the feature levels, then
-// meta.properties. After a crash in between the directory is still unformatted. A node that is to join a cluster has no such snapshot:
+// `kafka-storage format` does: the snapshot 0-0 with the feature levels, then meta.properties. The voters stand before the levels, with
+// kraft.version 1; none are given where the configuration names them (controller.quorum.voters). After a crash in between the directory is still unformatted. A node that is to join a cluster has no such snapshot:
 // its directory is made by commitlog.FormatDir alone.
 func FormatVoters(fs vfs.FS, path string, p commitlog.MetaProperties, voters []kraft.Voter, now time.Time) error {
 	folder := metadataFolder(path)
@@ -41,7 +41,11 @@ func FormatVoters(fs vfs.FS, path string, p commitlog.MetaProperties, voters []k
 	if err := fs.SyncDir(path); err != nil {
 		return err
 	}
-	if err := writeBootstrap(fs, folder, kraft.Membership{Version: 1, Voters: voters}, now.UnixMilli()); err != nil {
+	membership := kraft.Membership{Voters: voters}
+	if len(voters) > 0 {
+		membership.Version = 1
+	}
+	if err := writeBootstrap(fs, folder, membership, now.UnixMilli()); err != nil {
 		return err
 	}
 	return commitlog.FormatDir(fs, path, p)
