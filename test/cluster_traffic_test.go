@@ -63,6 +63,7 @@ func (c *cluster) startTraffic() *clusterTraffic {
 	}
 	c.t.Cleanup(func() { // also of a test that fails: nobody logs after it
 		cancel()
+		w.producer.Close() // it may wait for a cluster that is gone
 		w.produced.Wait()
 	})
 	return w

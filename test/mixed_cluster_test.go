@@ -206,7 +206,8 @@ func startMixed(t *testing.T, how voting, members ...mixedNode) *cluster {
 		settings := []string{
 			"process.roles=" + n.roles, fmt.Sprint("node.id=", n.id), "log.dirs=" + n.dir, "listeners=" + listeners[n.id],
 			"controller.listener.names=CONTROLLER", "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-			"broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500", "group.initial.rebalance.delay.ms=0",
+			"controller.quorum.election.timeout.ms=2000", "controller.quorum.fetch.timeout.ms=4000", "controller.quorum.request.timeout.ms=4000",
+			"initial.broker.registration.timeout.ms=300000", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500", "group.initial.rebalance.delay.ms=0",
 			"offsets.topic.num.partitions=3", fmt.Sprint("offsets.topic.replication.factor=", brokers),
 			"transaction.state.log.num.partitions=3", fmt.Sprint("transaction.state.log.replication.factor=", brokers),
 			fmt.Sprint("transaction.state.log.min.isr=", max(brokers-1, 1)),
