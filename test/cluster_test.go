@@ -51,10 +51,11 @@ func TestCluster(t *testing.T) {
 
 // cluster is some nodes, of the shipped binary or of Apache Kafka.
 type cluster struct {
-	t      *testing.T
-	nodes  []*clusterNode
-	client *kgo.Client   // asks, and neither produces nor consumes
-	heals  time.Duration // how long the cluster may take to be whole again
+	t        *testing.T
+	nodes    []*clusterNode
+	client   *kgo.Client   // asks, and neither produces nor consumes
+	patience []kgo.Opt     // of all clients
+	heals    time.Duration // how long the cluster may take to be whole again
 }
 
 // clusterNode is one of them, running or not.
@@ -126,11 +127,13 @@ func startCluster(t *testing.T) *cluster {
 	return c
 }
 
-// clusterClient has no long patience with a node that does not answer: another may have its place.
+// clusterClient has no long patience with a node that does not answer, unless an option says so: another may have its place.
 func clusterClient(t *testing.T, seeds []string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
-	client, err := kgo.NewClient(append(opts, kgo.SeedBrokers(seeds...), kgo.RequestTimeoutOverhead(time.Second),
-		kgo.ProduceRequestTimeout(2*time.Second), kgo.MetadataMinAge(100*time.Millisecond), kgo.RetryTimeout(10*time.Second))...)
+	client, err := kgo.NewClient(append([]kgo.Opt{
+		kgo.SeedBrokers(seeds...), kgo.RequestTimeoutOverhead(time.Second), kgo.ProduceRequestTimeout(2 * time.Second),
+		kgo.MetadataMinAge(100 * time.Millisecond), kgo.RetryTimeout(10 * time.Second),
+	}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

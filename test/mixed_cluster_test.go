@@ -17,6 +17,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/raftsman/raftsman/internal/kafka"
@@ -171,7 +172,7 @@ const jvmStarts = 5 * time.Minute
 // directories of all.
 func startMixed(t *testing.T, how voting, members ...mixedNode) *cluster {
 	t.Helper()
-	c := &cluster{t: t, heals: jvmStarts}
+	c := &cluster{t: t, heals: jvmStarts, patience: []kgo.Opt{kgo.RequestTimeoutOverhead(10 * time.Second), kgo.RetryTimeout(time.Minute)}}
 	root := t.TempDir()
 	var bootstrap, initial, fixed []string
 	listeners := map[int32]string{}
@@ -207,7 +208,7 @@ func startMixed(t *testing.T, how voting, members ...mixedNode) *cluster {
 			"process.roles=" + n.roles, fmt.Sprint("node.id=", n.id), "log.dirs=" + n.dir, "listeners=" + listeners[n.id],
 			"controller.listener.names=CONTROLLER", "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
 			"controller.quorum.election.timeout.ms=2000", "controller.quorum.fetch.timeout.ms=4000", "controller.quorum.request.timeout.ms=4000",
-			"initial.broker.registration.timeout.ms=300000", "broker.session.timeout.ms=3000", "broker.heartbeat.interval.ms=500", "group.initial.rebalance.delay.ms=0",
+			"initial.broker.registration.timeout.ms=300000", "broker.session.timeout.ms=5000", "broker.heartbeat.interval.ms=500", "group.initial.rebalance.delay.ms=0",
 			"offsets.topic.num.partitions=3", fmt.Sprint("offsets.topic.replication.factor=", brokers),
 			"transaction.state.log.num.partitions=3", fmt.Sprint("transaction.state.log.replication.factor=", brokers),
 			fmt.Sprint("transaction.state.log.min.isr=", max(brokers-1, 1)),
@@ -247,7 +248,7 @@ func startMixed(t *testing.T, how voting, members ...mixedNode) *cluster {
 		}
 		n.start()
 	}
-	c.client = clusterClient(t, c.seeds())
+	c.client = clusterClient(t, c.seeds(), c.patience...)
 	for _, n := range c.brokers() {
 		n.process.awaitServing(jvmStarts)
 	}
