@@ -1,6 +1,6 @@
 // Package plan decides which replicas of a cluster go where: when a broker is emptied, when partitions are to be elsewhere, when brokers have
 // unlike loads. A plan copies as little as it can, keeps the replicas of a partition in unlike racks, and lets brokers lead alike. It knows
-// of a cluster what any client is told, so that it is good for Apache Kafka too.
+// of a cluster what any client is told.
 package plan
 
 import (
