@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,41 +38,84 @@ func TestCluster(t *testing.T) {
 	w.step("a leader is killed that alone has what was written last", c.leader(0), w.killAhead, (*clusterNode).start)
 	w.step("the active controller is killed", c.controller(), (*clusterNode).kill, (*clusterNode).start)
 	w.step("a leader stops for longer than its session", c.leader(1), c.pause, (*clusterNode).proceed)
-	w.step("a node ends in order", c.leader(2), func(n *clusterNode) { n.process.terminate() }, (*clusterNode).start)
+	w.step("a node ends in order", c.leader(2), (*clusterNode).end, (*clusterNode).start)
 	w.step("a follower loses its disk", c.follower(0), (*clusterNode).lose, (*clusterNode).start)
 	w.step("all nodes are killed", c.leader(0), c.blackout, func(*clusterNode) {})
 
-	w.finish()
-	c.stop()
-	for _, n := range c.nodes {
-		w.check(n)
-	}
-	t.Logf("acknowledged, and on every node: %v", w.acked)
+	w.end()
+}
+
+// TestClusterOfControllersAndBrokers is as TestCluster, with nodes of one role each.
+func TestClusterOfControllersAndBrokers(t *testing.T) {
+	t.Parallel()
+	c := clusterPlan{roles: []string{onlyController, onlyController, onlyController, onlyBroker, onlyBroker, onlyBroker}}.start(t)
+	w := c.startTraffic()
+	c.healed()
+	w.step("the active controller is killed", c.controller(), (*clusterNode).kill, (*clusterNode).start)
+	w.step("a leader is killed that alone has what was written last", c.leader(0), w.killAhead, (*clusterNode).start)
+	w.step("the active controller loses its disk", c.controller(), (*clusterNode).lose, (*clusterNode).start)
+	w.step("a broker ends in order", c.leader(1), (*clusterNode).end, (*clusterNode).start)
+	w.end()
+}
+
+// TestClusterWithAFullDisk: a follower whose disk is full leaves the in-sync sets, and nobody waits for it any more. With room again it
+// has all in the end.
+func TestClusterWithAFullDisk(t *testing.T) {
+	t.Parallel()
+	const full = 3
+	disk := smallDisk(t)
+	c := clusterPlan{dirs: map[int32]string{full: filepath.Join(disk, "data")}, settings: []string{"replica.lag.time.max.ms=2000"}}.start(t)
+	c.createPlaced(clusterTopic, []int32{1, 2, full}, []int32{2, 1, full}, []int32{1, 2, full})
+	w := c.startTraffic()
+	c.healed()
+	ballast := filepath.Join(disk, "ballast")
+	w.step("a follower's disk is full", c.nodes[full-1], func(*clusterNode) {
+		if err := os.WriteFile(ballast, make([]byte, free(t, disk)-2<<20), 0o600); err != nil { // which the reserve is more than
+			t.Fatal(err)
+		}
+		eventually(t, atLast, "the follower is in no in-sync set", func() error {
+			for p := range int32(clusterPartitions) {
+				if isr := c.partition(p).ISR; slices.Contains(isr, full) {
+					return fmt.Errorf("partition %d has %v in sync", p, isr)
+				}
+			}
+			return nil
+		})
+	}, func(*clusterNode) {
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w.end()
 }
 
 // cluster is some nodes, of the shipped binary or of Apache Kafka.
 type cluster struct {
-	t        *testing.T
+	t        testing.TB
 	nodes    []*clusterNode
-	client   *kgo.Client   // asks, and neither produces nor consumes
-	patience []kgo.Opt     // of all clients
-	heals    time.Duration // how long the cluster may take to be whole again
+	network  *clusterNetwork // nil: the nodes connect to each other as they are
+	client   *kgo.Client     // asks, and neither produces nor consumes
+	patience []kgo.Opt       // of all clients
+	heals    time.Duration   // how long the cluster may take to be whole again
 }
 
 // clusterNode is one of them, running or not.
 type clusterNode struct {
-	t          *testing.T
+	t          testing.TB
 	id         int32
 	roles      string // process.roles
-	addr       string // of its broker
-	controller string // where it listens for other controllers
+	addr       string // for clients, of a broker; else for controllers
+	controller string // where other controllers find it, if it is one
 	dir        string
+	log        *os.File // all that it says
+	settings   []string
+	network    *clusterNetwork             // the cluster's
 	launch     func(*clusterNode) *process // starts the process
 	process    *process
 }
 
-func (n *clusterNode) isBroker() bool     { return strings.Contains(n.roles, "broker") }
-func (n *clusterNode) isController() bool { return strings.Contains(n.roles, "controller") }
+func (n *clusterNode) isBroker() bool     { return strings.Contains(n.roles, onlyBroker) }
+func (n *clusterNode) isController() bool { return strings.Contains(n.roles, onlyController) }
 
 func (c *cluster) brokers() (nodes []*clusterNode) {
 	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *clusterNode) bool { return !n.isBroker() })
@@ -81,6 +125,7 @@ func (c *cluster) voters() (nodes []*clusterNode) {
 	return slices.DeleteFunc(slices.Clone(c.nodes), func(n *clusterNode) bool { return !n.isController() })
 }
 
+// seeds are the brokers' addresses for clients.
 func (c *cluster) seeds() (addrs []string) {
 	for _, n := range c.brokers() {
 		addrs = append(addrs, n.addr)
@@ -88,47 +133,121 @@ func (c *cluster) seeds() (addrs []string) {
 	return addrs
 }
 
-// startCluster starts three nodes of the shipped binary, each a broker and a controller, with blank disks: the first begins a cluster, and the
-// others join.
-func startCluster(t *testing.T) *cluster {
+// clusterPlan is what a cluster is to be like.
+type clusterPlan struct {
+	doors    bool             // between the nodes, to be shut and cut
+	roles    []string         // of each node, in the order of their ids: none are three of both
+	dirs     map[int32]string // of nodes whose data are not to be in dir
+	settings []string         // of all nodes
+}
+
+const (
+	bothRoles      = "broker,controller"
+	onlyBroker     = "broker"
+	onlyController = "controller"
+)
+
+// startCluster starts the nodes with blank disks: the first begins a cluster, and the others join.
+func startCluster(t testing.TB) *cluster {
+	t.Helper()
+	return clusterPlan{}.start(t)
+}
+
+func (p clusterPlan) start(t testing.TB) *cluster {
 	t.Helper()
 	c := &cluster{t: t, heals: atLast}
+	dir := keptDir(t)
+	if p.doors {
+		c.network = newClusterNetwork(t)
+	}
+	if p.roles == nil {
+		p.roles = []string{bothRoles, bothRoles, bothRoles}
+	}
+	for i, roles := range p.roles {
+		c.plan(p, dir, int32(i+1), roles)
+	}
 	var controllers []string
-	settings := map[int32][]string{}
-	dir := t.TempDir()
-	for id := int32(1); id <= 3; id++ {
-		port := freePort(t)
-		n := &clusterNode{
-			t: t, id: id, roles: "broker,controller", addr: fmt.Sprintf("127.0.0.1:%d", port), controller: fmt.Sprintf("127.0.0.1:%d", port+1),
-			dir: filepath.Join(dir, fmt.Sprint("node-", id)),
-		}
-		settings[id] = []string{
-			fmt.Sprint("node.id=", id), "log.dirs=" + n.dir, fmt.Sprintf("listeners=PLAINTEXT://%s,CONTROLLER://%s", n.addr, n.controller),
-			"broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
-			"offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0",
-		}
-		if id == 1 {
-			settings[id] = append(settings[id], "raftsman.cluster.bootstrap=true")
-		}
-		c.nodes, controllers = append(c.nodes, n), append(controllers, n.controller)
+	for _, n := range c.voters() {
+		controllers = append(controllers, n.controller)
 	}
 	for _, n := range c.nodes {
-		args := []string{"serve", "--log-level", "warn", "--override", "controller.quorum.bootstrap.servers=" + strings.Join(controllers, ",")}
-		for _, setting := range settings[n.id] {
-			args = append(args, "--override", setting)
-		}
-		n.launch = func(n *clusterNode) *process { return startProcess(t, n.addr, exec.Command(binary(t), args...)) }
+		n.settings = append(n.settings, "controller.quorum.bootstrap.servers="+strings.Join(controllers, ","))
 		n.start()
 	}
 	c.client = clusterClient(t, c.seeds())
-	for _, n := range c.nodes {
+	for _, n := range c.brokers() {
 		n.process.awaitServing(atLast)
 	}
 	return c
 }
 
+// plan adds a node of the shipped binary.
+func (c *cluster) plan(p clusterPlan, dir string, id int32, roles string) {
+	c.t.Helper()
+	port := freePort(c.t)
+	first, second := fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("127.0.0.1:%d", port+1)
+	n := &clusterNode{
+		t: c.t, id: id, roles: roles, addr: first, dir: cmp.Or(p.dirs[id], filepath.Join(dir, fmt.Sprint("node-", id))), network: c.network,
+		launch: (*clusterNode).serve,
+	}
+	n.log = must(os.Create(filepath.Join(dir, fmt.Sprintf("node-%d.log", id))))(c.t)
+	c.t.Cleanup(func() { _ = n.log.Close() })
+	var listeners, advertised []string
+	door := func(listener, target string) string {
+		if c.network != nil {
+			target = c.network.door(c.t, id, target)
+		}
+		advertised = append(advertised, listener+"://"+target)
+		return target
+	}
+	if n.isBroker() {
+		listeners, advertised = append(listeners, "PLAINTEXT://"+first), append(advertised, "PLAINTEXT://"+first)
+		if c.network != nil {
+			between := fmt.Sprintf("127.0.0.1:%d", freePort(c.t))
+			listeners = append(listeners, "BETWEEN://"+between)
+			door("BETWEEN", between)
+		}
+	}
+	if n.isController() {
+		if !n.isBroker() {
+			second = first
+		}
+		listeners = append(listeners, "CONTROLLER://"+second)
+		n.controller = door("CONTROLLER", second)
+	}
+	n.settings = append([]string{
+		fmt.Sprint("node.id=", id), "process.roles=" + roles, "log.dirs=" + n.dir,
+		"listeners=" + strings.Join(listeners, ","), "advertised.listeners=" + strings.Join(advertised, ","),
+		"broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
+		"offsets.topic.num.partitions=3", "group.initial.rebalance.delay.ms=0",
+	}, p.settings...)
+	if c.network != nil {
+		n.settings = append(n.settings, "inter.broker.listener.name=BETWEEN", "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,BETWEEN:PLAINTEXT,CONTROLLER:PLAINTEXT")
+	}
+	if id == 1 {
+		n.settings = append(n.settings, "raftsman.cluster.bootstrap=true")
+	}
+	c.nodes = append(c.nodes, n)
+}
+
+// keptDir is a folder that is there after a test that failed.
+func keptDir(t testing.TB) string {
+	t.Helper()
+	dir := must(os.MkdirTemp("", "raftsman-cluster-"))(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the nodes' logs and disks are kept in %s", dir)
+			return
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
 // clusterClient has no long patience with a node that does not answer, unless an option says so: another may have its place.
-func clusterClient(t *testing.T, seeds []string, opts ...kgo.Opt) *kgo.Client {
+func clusterClient(t testing.TB, seeds []string, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	client, err := kgo.NewClient(append([]kgo.Opt{
 		kgo.SeedBrokers(seeds...), kgo.RequestTimeoutOverhead(time.Second), kgo.ProduceRequestTimeout(2 * time.Second),
@@ -144,10 +263,38 @@ func clusterClient(t *testing.T, seeds []string, opts ...kgo.Opt) *kgo.Client {
 // start starts the node, and leaves it to the others to say that it is there.
 func (n *clusterNode) start() {
 	n.t.Helper()
+	if n.network != nil {
+		n.network.admit(n.t, n.id)
+	}
 	n.process = n.launch(n)
 }
 
-func (n *clusterNode) kill() { n.process.kill() }
+// serve runs the shipped binary.
+func (n *clusterNode) serve() *process {
+	n.t.Helper()
+	args := []string{"serve", "--log-level", "info"}
+	for _, setting := range n.settings {
+		args = append(args, "--override", setting)
+	}
+	command := exec.Command(binary(n.t), args...)
+	command.Stderr = n.log
+	return startProcess(n.t, n.addr, command)
+}
+
+func (n *clusterNode) kill() {
+	if n.network != nil {
+		n.network.shut(n.id)
+	}
+	n.process.kill()
+}
+
+// end ends the node in order.
+func (n *clusterNode) end() {
+	n.process.terminate()
+	if n.network != nil {
+		n.network.shut(n.id)
+	}
+}
 
 // lose kills the node and empties its disk.
 func (n *clusterNode) lose() {
@@ -196,13 +343,22 @@ func (c *cluster) blackout(*clusterNode) {
 
 func (n *clusterNode) proceed() { n.signal(syscall.SIGCONT) }
 
-// stop ends all nodes in order, at once.
+// partition is where the node keeps a partition.
+func (n *clusterNode) partition(topic string, index int) string {
+	return filepath.Join(n.dir, fmt.Sprintf("%s-%d", topic, index))
+}
+
+// stop ends all nodes in order, at once: but brokers before those that are only controllers.
 func (c *cluster) stop() {
-	var wg sync.WaitGroup
-	for _, n := range c.nodes {
-		wg.Go(func() { n.process.terminate() })
+	for _, brokers := range []bool{true, false} {
+		var wg sync.WaitGroup
+		for _, n := range c.nodes {
+			if n.isBroker() == brokers {
+				wg.Go(n.end)
+			}
+		}
+		wg.Wait()
 	}
-	wg.Wait()
 }
 
 // ask asks the cluster something, for a time that leaves another try.

@@ -17,12 +17,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // clusterTraffic writes to the topic, and reads it in a group of two, while the cluster meets its faults. The values of each partition count
 // from 0, so a record's offset is its value: a record that is lost, twice there or out of order moves all that follow.
 type clusterTraffic struct {
-	t        *testing.T
+	t        testing.TB
 	cluster  *cluster
 	producer *kgo.Client
 	stop     context.CancelFunc // ends the producer
@@ -39,20 +40,48 @@ const (
 	bufferedMax = 100
 )
 
+// createTopic makes a topic of which each broker has all.
+func (c *cluster) createTopic(name string, partitions int32) {
+	c.t.Helper()
+	eventually(c.t, atLast, "topic "+name+" is made", func() error {
+		return c.ask(func(ctx context.Context, admin *kadm.Client) error {
+			_, err := admin.CreateTopic(ctx, partitions, int16(len(c.brokers())), map[string]*string{"min.insync.replicas": new(strconv.Itoa(len(c.brokers()) - 1))}, name)
+			return unlessThere(err)
+		})
+	})
+}
+
+// createPlaced makes a topic with the replicas of each of its partitions, of which the first leads.
+func (c *cluster) createPlaced(name string, replicas ...[]int32) {
+	c.t.Helper()
+	req := kmsg.NewPtrCreateTopicsRequest()
+	req.TimeoutMillis = 10_000
+	topic := kmsg.NewCreateTopicsRequestTopic()
+	topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, -1, -1
+	topic.Configs = []kmsg.CreateTopicsRequestTopicConfig{{Name: "min.insync.replicas", Value: new("2")}}
+	for i, ids := range replicas {
+		topic.ReplicaAssignment = append(topic.ReplicaAssignment, kmsg.CreateTopicsRequestTopicReplicaAssignment{Partition: int32(i), Replicas: ids})
+	}
+	req.Topics = append(req.Topics, topic)
+	eventually(c.t, atLast, "topic "+name+" is made", func() error {
+		return c.ask(func(ctx context.Context, _ *kadm.Client) error {
+			resp, err := req.RequestWith(ctx, c.client)
+			if err != nil {
+				return err
+			}
+			return unlessThere(kerr.ErrorForCode(resp.Topics[0].ErrorCode))
+		})
+	})
+}
+
 // startTraffic makes the topic and begins.
 func (c *cluster) startTraffic() *clusterTraffic {
 	c.t.Helper()
 	w := &clusterTraffic{t: c.t, cluster: c}
-	brokers := len(c.brokers())
 	for p := range w.read {
 		w.read[p] = map[int64]bool{}
 	}
-	eventually(c.t, atLast, "the topic is made", func() error {
-		return c.ask(func(ctx context.Context, admin *kadm.Client) error {
-			_, err := admin.CreateTopic(ctx, clusterPartitions, int16(brokers), map[string]*string{"min.insync.replicas": new(strconv.Itoa(brokers - 1))}, clusterTopic)
-			return unlessThere(err)
-		})
-	})
+	c.createTopic(clusterTopic, clusterPartitions)
 	seeds := c.seeds()
 	w.producer = clusterClient(c.t, seeds, append(slices.Clone(c.patience), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.MaxBufferedRecords(bufferedMax), kgo.ProducerLinger(0))...)
@@ -180,6 +209,35 @@ func (w *clusterTraffic) killAhead(leader *clusterNode) {
 	}
 }
 
+// step does something to a node, sees the clients go on, mends it, and sees them go on again.
+func (w *clusterTraffic) step(what string, node *clusterNode, fault, mend func(*clusterNode)) {
+	w.t.Helper()
+	began := time.Now()
+	since := func() time.Duration { return time.Since(began).Round(time.Millisecond) }
+	fault(node)
+	done := since()
+	w.goesOn(what)
+	going := since()
+	mend(node)
+	w.cluster.healed()
+	healed := since()
+	w.goesOn("after that: " + what)
+	w.t.Logf("%s: node %d, done after %v, clients went on by %v, healed by %v, clients went on by %v", what, node.id, done, going, healed, since())
+}
+
+// end ends clients and nodes, and checks what the brokers have.
+func (w *clusterTraffic) end() {
+	w.t.Helper()
+	w.finish()
+	w.cluster.stop()
+	for _, n := range w.cluster.nodes {
+		if n.broker {
+			w.check(n)
+		}
+	}
+	w.t.Logf("acknowledged, and on every broker: %v", w.acked)
+}
+
 // goesOn waits until, in every partition, records are acknowledged that were not written yet, and the group has read them.
 func (w *clusterTraffic) goesOn(what string) {
 	w.t.Helper()
@@ -237,12 +295,11 @@ func (w *clusterTraffic) check(n *clusterNode) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for p, acked := range w.acked {
-		dir := filepath.Join(n.dir, fmt.Sprintf("%s-%d", clusterTopic, p))
 		want := make([]string, acked)
 		for i := range want {
 			want[i] = strconv.Itoa(i)
 		}
-		if got := recordsIn(w.t, dir); !slices.Equal(got, want) {
+		if got := recordsIn(w.t, n.partition(clusterTopic, p)); !slices.Equal(got, want) {
 			at := 0
 			for at < min(len(got), len(want)) && got[at] == want[at] {
 				at++
@@ -254,7 +311,7 @@ func (w *clusterTraffic) check(n *clusterNode) {
 }
 
 // recordsIn returns the values of all records in a partition's folder. A record at another offset than its place says so.
-func recordsIn(t *testing.T, dir string) (values []string) {
+func recordsIn(t testing.TB, dir string) (values []string) {
 	t.Helper()
 	segments, err := filepath.Glob(filepath.Join(dir, "*.log"))
 	if err != nil || len(segments) == 0 {

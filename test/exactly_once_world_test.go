@@ -36,18 +36,19 @@ const (
 	copyBacklog    = 3000 // records that the slowest group may be behind
 )
 
-// copyWorld is a broker behind a proxy, jobs that copy a topic in transactions, readers that follow the copies, and what all of
-// them saw.
+// copyWorld is a broker behind a proxy, or a cluster, jobs that copy a topic in transactions, readers that follow the copies, and what all
+// of them saw.
 type copyWorld struct {
-	t       testing.TB
-	random  *rand.Rand
-	broker  *copyBroker
-	proxy   *proxy.Proxy
-	adm     *kadm.Client
-	jobs    []*copyJob
-	readers []*follower
-	ctx     context.Context // ends with the world's background work
-	stop    func()
+	t         testing.TB
+	random    *rand.Rand
+	bootstrap string       // of all clients
+	broker    *copyBroker  // nil of a cluster
+	proxy     *proxy.Proxy // nil of a cluster
+	adm       *kadm.Client
+	jobs      []*copyJob
+	readers   []*follower
+	ctx       context.Context // ends with the world's background work
+	stop      func()
 
 	mu      sync.Mutex // guards the rest
 	history anomaly.History
@@ -141,14 +142,29 @@ func (e *eachLine) Write(p []byte) (int, error) {
 func startCopyWorld(t testing.TB, groups ...string) *copyWorld {
 	t.Helper()
 	seed := testSeed(t)
-	w := &copyWorld{t: t, random: rand.New(rand.NewPCG(seed, 0)), offsets: map[string]map[anomaly.Partition]int64{}}
-	w.history = anomaly.History{Input: map[string]int{}, InputEnds: map[anomaly.Partition]int64{}, StableWithin: 30 * time.Second}
 	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	w := newCopyWorld(t, seed, address)
 	w.broker = newCopyBroker(t, "advertised.listeners=PLAINTEXT://"+address) // clients are told the proxy's address
 	w.proxy = must(proxy.Start(address, w.broker.home.addr(), proxy.Random(seed)))(t)
 	t.Cleanup(w.proxy.Close)
 	w.broker.start()
-	w.adm = kadm.NewClient(crashClient(t, address))
+	w.begin(1, []string{"java", "franz-go", "confluent-kafka", "aiokafka", "kafkajs"}, groups)
+	return w
+}
+
+// newCopyWorld is one without anything.
+func newCopyWorld(t testing.TB, seed uint64, bootstrap string) *copyWorld {
+	t.Helper()
+	w := &copyWorld{t: t, random: rand.New(rand.NewPCG(seed, 0)), bootstrap: bootstrap, offsets: map[string]map[anomaly.Partition]int64{}}
+	w.history = anomaly.History{Input: map[string]int{}, InputEnds: map[anomaly.Partition]int64{}, StableWithin: 30 * time.Second}
+	return w
+}
+
+// begin makes the topics and starts the readers.
+func (w *copyWorld) begin(replicas int16, readers, groups []string) {
+	t := w.t
+	t.Helper()
+	w.adm = kadm.NewClient(crashClient(t, w.bootstrap))
 	topics := []string{copyInput}
 	for _, group := range groups {
 		w.offsets[group] = map[anomaly.Partition]int64{}
@@ -157,7 +173,7 @@ func startCopyWorld(t testing.TB, groups ...string) *copyWorld {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), atLast)
 	defer cancel()
-	if err := must(w.adm.CreateTopics(ctx, copyPartitions, 1, nil, topics...))(t).Error(); err != nil {
+	if err := must(w.adm.CreateTopics(ctx, copyPartitions, replicas, nil, topics...))(t).Error(); err != nil {
 		t.Fatal(err)
 	}
 	var background sync.WaitGroup
@@ -165,7 +181,7 @@ func startCopyWorld(t testing.TB, groups ...string) *copyWorld {
 	w.stop = sync.OnceFunc(func(cancel func()) func() { return func() { cancel(); background.Wait() } }(w.stop))
 	t.Cleanup(w.stop)
 	background.Go(w.sample)
-	w.follow(topics[1:])
+	w.follow(readers, topics[1:])
 	for _, f := range w.readers {
 		eventually(t, atLast, f.name+" is ready", func() error {
 			w.tend()
@@ -177,23 +193,24 @@ func startCopyWorld(t testing.TB, groups ...string) *copyWorld {
 			return nil
 		})
 	}
-	return w
 }
 
-// follow starts a reader of each client.
-func (w *copyWorld) follow(topics []string) {
+// follow starts a reader of each of the clients.
+func (w *copyWorld) follow(clients, topics []string) {
 	w.t.Helper()
 	deps := must(filepath.Abs(".deps"))(w.t)
 	names := strings.Join(topics, ",")
-	for name, command := range map[string][]string{
+	commands := map[string][]string{
 		"java": {"java", "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", deps + "/java/*", "Follow"}, "franz-go": {deps + "/golang", "franz", "follow"},
 		"confluent-kafka": {deps + "/python/bin/python", "clients/python/follow.py", "confluent"},
 		"aiokafka":        {deps + "/python/bin/python", "clients/python/follow.py", "aiokafka"},
 		"kafkajs":         {"node", "clients/kafkajs/follow.js"},
-	} {
+	}
+	for _, name := range clients {
+		command := commands[name]
 		f := &follower{w: w, name: name, sessions: [][]anomaly.Read{nil}, latest: map[anomaly.Partition]int64{}}
 		c := exec.Command(command[0], append(command[1:], names)...)
-		c.Env = append(os.Environ(), "BOOTSTRAP="+w.proxy.Addr())
+		c.Env = append(os.Environ(), "BOOTSTRAP="+w.bootstrap)
 		c.Stdout = &eachLine{do: f.take}
 		f.process = startProcess(w.t, "", c)
 		w.readers = append(w.readers, f)
@@ -241,7 +258,7 @@ func (w *copyWorld) job(group int, kind, id string, env ...string) {
 func (j *copyJob) start() {
 	j.w.t.Helper()
 	c := exec.Command(j.command[0], j.command[1:]...)
-	c.Env = append(append(os.Environ(), "BOOTSTRAP="+j.w.proxy.Addr()), j.env...)
+	c.Env = append(append(os.Environ(), "BOOTSTRAP="+j.w.bootstrap), j.env...)
 	c.Stdout = &eachLine{do: j.take}
 	p := startProcess(j.w.t, "", c)
 	j.mu.Lock()
@@ -303,7 +320,7 @@ func (w *copyWorld) pause(d time.Duration) {
 
 // produce writes the input until ctx ends, and knows then what it wrote.
 func (w *copyWorld) produce(ctx context.Context) {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.proxy.Addr()), kgo.DefaultProduceTopic(copyInput), kgo.ProducerLinger(2*time.Millisecond),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(w.bootstrap, ",")...), kgo.DefaultProduceTopic(copyInput), kgo.ProducerLinger(2*time.Millisecond),
 		kgo.MaxBufferedRecords(100*copyRate), kgo.RecordRetries(1<<30))
 	if err != nil {
 		w.fail(err)
@@ -368,7 +385,7 @@ func (w *copyWorld) fail(err error) {
 // sample asks again and again for committed offsets and last stable offsets. What can't be answered, as the broker is not there or
 // an offset is not stable, is asked again.
 func (w *copyWorld) sample() {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(w.proxy.Addr()), kgo.RequestRetries(0))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(w.bootstrap, ",")...), kgo.RequestRetries(0))
 	if err != nil {
 		w.fail(err)
 		return
@@ -531,7 +548,7 @@ func (w *copyWorld) setTransactionVersion(level int16) {
 	update := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
 	update.Feature, update.MaxVersionLevel, update.UpgradeType = "transaction.version", level, 2
 	req.FeatureUpdates = append(req.FeatureUpdates, update)
-	answer := must(req.RequestWith(ctx, crashClient(w.t, w.proxy.Addr())))(w.t)
+	answer := must(req.RequestWith(ctx, crashClient(w.t, w.bootstrap)))(w.t)
 	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
 		w.t.Fatalf("transaction.version %d: %v: %v", level, err, answer.ErrorMessage)
 	}
@@ -600,7 +617,9 @@ func (w *copyWorld) finish() {
 	for _, j := range jobs {
 		w.t.Logf("%s was started %d times", j.id, j.starts)
 	}
-	w.t.Logf("requests and faults:\n%s", proxy.Describe(w.proxy.Counts(), kmsg.NameForKey))
+	if w.proxy != nil {
+		w.t.Logf("requests and faults:\n%s", proxy.Describe(w.proxy.Counts(), kmsg.NameForKey))
+	}
 	const most = 20
 	for n, finding := range anomaly.Check(w.history) {
 		if n == most {
@@ -661,7 +680,7 @@ func (w *copyWorld) readToEnd(topics []string) (all []anomaly.Read) {
 			open[anomaly.Partition{Topic: o.Topic, Partition: o.Partition}] = o.Offset
 		}
 	})
-	cl := crashClient(w.t, w.proxy.Addr(), kgo.ConsumePartitions(from), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
+	cl := crashClient(w.t, w.bootstrap, kgo.ConsumePartitions(from), kgo.ConsumeResetOffset(kgo.NoResetOffset()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	defer cl.Close()
 	for len(open) > 0 {

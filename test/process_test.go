@@ -111,7 +111,11 @@ func startProcess(t testing.TB, addr string, command *exec.Cmd) *process {
 func startProcessAs(t testing.TB, user *syscall.Credential, addr string, command *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, command: command, addr: addr, exited: make(chan struct{}), log: &logBuffer{}}
-	command.Stderr = p.log
+	if command.Stderr == nil {
+		command.Stderr = p.log
+	} else {
+		command.Stderr = io.MultiWriter(command.Stderr, p.log)
+	}
 	if command.Stdout == nil {
 		command.Stdout = p.log
 	}

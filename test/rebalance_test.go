@@ -28,11 +28,18 @@ type member struct {
 	owned   []int      // nil: it is not in the group yet
 	changes int        // how often it was told what it owns
 	read    []report
+	takes   func(report) // is given what it has read, instead of read
 }
 
 func startMember(t testing.TB, lib library, bootstrap, group, topic string) *member {
 	t.Helper()
 	m := &member{}
+	m.start(t, lib, bootstrap, group, topic)
+	return m
+}
+
+func (m *member) start(t testing.TB, lib library, bootstrap, group, topic string) {
+	t.Helper()
 	command := exec.Command(lib.command[0], append(slices.Clone(lib.command[1:]), "consume", group, topic, "0")...)
 	command.Env = append(os.Environ(), "BOOTSTRAP="+bootstrap)
 	command.Stdout = m
@@ -45,7 +52,6 @@ func startMember(t testing.TB, lib library, bootstrap, group, topic string) *mem
 			t.Logf("a member owns %v and has read %d records, the last lines that it printed:\n%s", owned, len(read), strings.Join(m.printed, "\n"))
 		}
 	})
-	return m
 }
 
 // Write takes what the program prints, and keeps what it reports.
@@ -73,6 +79,8 @@ func (m *member) take(text []byte) {
 	case r.Assigned != nil:
 		m.owned = r.Assigned
 		m.changes++
+	case r.Value != nil && m.takes != nil:
+		m.takes(r)
 	case r.Value != nil:
 		m.read = append(m.read, r)
 	}

@@ -109,7 +109,7 @@ func value(producer int, partition int32, n int) string {
 func crashClient(t testing.TB, addr string, options ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(addr), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }), kgo.RequestRetries(1 << 20),
+		kgo.SeedBrokers(strings.Split(addr, ",")...), kgo.RetryBackoffFn(func(int) time.Duration { return 10 * time.Millisecond }), kgo.RequestRetries(1 << 20),
 		kgo.RetryTimeout(time.Hour), kgo.MetadataMinAge(10 * time.Millisecond), kgo.UnknownTopicRetries(-1),
 	}, options...)...)
 	if err != nil {

@@ -7,6 +7,7 @@
 //	golang LIBRARY read GROUP TOPIC COUNT
 //	golang franz copy INPUT OUTPUT GROUP TRANSACTIONAL_ID
 //	golang franz follow TOPIC,TOPIC...
+//	golang franz stream TOPIC PARTITIONS NAME RATE
 //
 // LIBRARY is franz, sarama or kafkago. What the commands do and print stands in ../python/client.py, copy_job.py and follow.py.
 package main
@@ -108,6 +109,8 @@ func main() {
 		}
 	case "follow":
 		err = followWithFranz(ctx, bootstrap, strings.Split(args[0], ","))
+	case "stream":
+		err = streamWithFranz(ctx, bootstrap, args[0], number(args[1]), args[2], number(args[3]))
 	default:
 		err = run(ctx, clients[os.Args[1]], os.Args[2], args)
 	}

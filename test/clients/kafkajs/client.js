@@ -107,6 +107,29 @@ async function read (groupId, topic, count) {
   await consumer.disconnect()
 }
 
+async function stream (topic, partitions, name, rate) {
+  const patient = new Kafka({
+    clientId: 'client-test',
+    brokers: process.env.BOOTSTRAP.split(','),
+    logLevel: logLevel.NOTHING,
+    requestTimeout: 5000,
+    retry: { initialRetryTime: 100, maxRetryTime: 1000, retries: 1e6 },
+  })
+  const producer = patient.producer({ allowAutoTopicCreation: false, idempotent: true })
+  let running = true
+  process.on('SIGTERM', () => { running = false })
+  await producer.connect()
+  await Promise.all(Array.from({ length: Number(partitions) }, async (_, partition) => {
+    for (let n = 0; running; n++) {
+      const value = `${name}/${partition}/${n}`
+      const [sent] = await producer.send({ topic, acks: -1, timeout: 4000, messages: [{ partition, value }] })
+      print({ value, partition: sent.partition, offset: Number(sent.baseOffset) })
+      await new Promise((resolve) => setTimeout(resolve, 1000 * partitions / rate))
+    }
+  }))
+  await producer.disconnect()
+}
+
 const [command, ...args] = process.argv.slice(2)
-const run = { create, produce, consume, write, read }[command]
+const run = { create, produce, consume, write, read, stream }[command]
 run(...args).then(() => process.stdout.write('', () => process.exit(0)), (error) => { console.error(error); process.exit(1) })

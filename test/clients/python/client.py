@@ -5,8 +5,10 @@
     consume GROUP TOPIC COUNT          (0: until SIGTERM; a TOPIC that begins with ^ is a regular expression)
     write TOPIC FILE CODEC,CODEC...    each record of FILE once with each codec
     read GROUP TOPIC COUNT             with all settings at their defaults, but for the beginning as the place to start
+    stream TOPIC PARTITIONS NAME RATE  until SIGTERM: sends NAME/PARTITION/0, NAME/PARTITION/1 … to each partition, RATE records a second in
+                                       all, idempotent, never gives up, and lets 20 records at most wait; then it waits for the last of them
 
-The first three print one JSON object a line: {key, partition, offset}, {key, value, partition, offset} or
+The first three and the last print one JSON object a line: {key, partition, offset}, {key, value, partition, offset} or
 {assigned: [partitions]}. A record of the last two is a line of words: key, value, and for each header its name and its value;
 each is a colon and base64, or - for null.
 """
@@ -61,7 +63,7 @@ def told(key, value, headers):
     print(" ".join(map(word, words)), flush=True)
 
 
-def main(create, produce, consume, write, read):
+def main(create, produce, consume, write, read, stream=None):
     command, *args = sys.argv[1:]
     if command == "create":
         create(args[0], int(args[1]))
@@ -74,5 +76,7 @@ def main(create, produce, consume, write, read):
         write(args[0], list(read_file(args[1])), args[2].split(","))
     elif command == "read":
         read(args[0], args[1], int(args[2]))
+    elif command == "stream" and stream:
+        stream(args[0], int(args[1]), args[2], int(args[3]))
     else:
         raise SystemExit(f"unknown command {command}")

@@ -1,6 +1,7 @@
 """confluent-kafka (librdkafka) as its users write it, driven by the client tests; see client.py for the commands."""
 
 import signal
+import time
 
 from client import bootstrap, group_instance, group_protocol, main, noted, printed, session_timeout, told
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -114,4 +115,43 @@ def read(group, topic, count):
     consumer.close()
 
 
-main(create, produce, consume, write, read)
+def stream(topic, partitions, name, rate):
+    producer = Producer({
+        "bootstrap.servers": bootstrap,
+        "enable.idempotence": True,
+        "message.timeout.ms": 0,  # none
+        "socket.timeout.ms": 5_000,
+        "request.timeout.ms": 4_000,
+        "queue.buffering.max.messages": 20,
+        "linger.ms": 2,
+    })
+    running, failures = True, []
+
+    def stop(*_):
+        nonlocal running
+        running = False
+
+    def delivered(error, message):
+        if error is not None:
+            failures.append(error)
+        else:
+            printed(value=message.value().decode(), partition=message.partition(), offset=message.offset())
+
+    signal.signal(signal.SIGTERM, stop)
+    n = 0
+    while running and not failures:
+        p = n % partitions
+        try:
+            producer.produce(topic, partition=p, value=f"{name}/{p}/{n // partitions}", on_delivery=delivered)
+            n += 1
+        except BufferError:
+            pass  # as many wait as may
+        producer.poll(0)
+        time.sleep(1 / rate)
+    while producer.flush(10) and not failures:
+        pass
+    if failures:
+        raise SystemExit(f"not delivered: {failures}")
+
+
+main(create, produce, consume, write, read, stream)

@@ -9,6 +9,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Future;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -44,6 +46,7 @@ public final class Client {
             case "write" -> write(args[1], args[2], args[3]);
             case "read" -> read(args[1], args[2], Integer.parseInt(args[3]));
             case "consume" -> consume(args[1], args[2], Integer.parseInt(args[3]));
+            case "stream" -> stream(args[1], Integer.parseInt(args[2]), args[3], Integer.parseInt(args[4]));
             default -> throw new IllegalArgumentException(args[0]);
         }
     }
@@ -195,6 +198,41 @@ public final class Client {
                     System.out.println(words);
                     count--;
                 }
+            }
+        }
+    }
+
+    private static void stream(String topic, int partitions, String name, int rate) throws Exception {
+        Map<String, Object> config = new HashMap<>();
+        config.put("bootstrap.servers", BOOTSTRAP);
+        config.put("delivery.timeout.ms", Integer.MAX_VALUE);
+        config.put("request.timeout.ms", 5000);
+        config.put("max.block.ms", Integer.MAX_VALUE);
+        config.put("linger.ms", 2);
+        Thread main = Thread.currentThread();
+        AtomicBoolean stopped = new AtomicBoolean();
+        Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+            stopped.set(true);
+            try {
+                main.join();
+            } catch (InterruptedException stop) {
+                Thread.currentThread().interrupt();
+            }
+        }));
+        Semaphore waiting = new Semaphore(20);
+        try (KafkaProducer<String, String> producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
+            for (int n = 0; !stopped.get(); n++) {
+                waiting.acquire();
+                String value = name + "/" + n % partitions + "/" + n / partitions;
+                producer.send(new ProducerRecord<>(topic, n % partitions, null, value), (at, failed) -> {
+                    if (failed != null) {
+                        failed.printStackTrace();
+                        Runtime.getRuntime().halt(1);
+                    }
+                    System.out.printf("{\"value\":%s,\"partition\":%d,\"offset\":%d}%n", quoted(value), at.partition(), at.offset());
+                    waiting.release();
+                });
+                Thread.sleep(1000 / rate);
             }
         }
     }
