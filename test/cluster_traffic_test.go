@@ -244,6 +244,8 @@ func (w *clusterTraffic) goesOn(what string) {
 	w.mu.Lock()
 	from := w.acked
 	w.mu.Unlock()
+	var missing error
+	began := time.Now()
 	eventually(w.t, atLast, "producer and group go on: "+what, func() error {
 		if w.t.Failed() {
 			w.t.FailNow()
@@ -253,11 +255,16 @@ func (w *clusterTraffic) goesOn(what string) {
 		for p, acked := range from {
 			const more = bufferedMax // those may have been written before
 			if w.acked[p] <= acked+more || !w.read[p][int64(acked+more)] {
-				return fmt.Errorf("partition %d: %d acknowledged, of them %d since; the group has read %d in all", p, w.acked[p], w.acked[p]-acked, len(w.read[p]))
+				missing = fmt.Errorf("partition %d: %d acknowledged, of them %d since; the group has read %d in all", p, w.acked[p], w.acked[p]-acked, len(w.read[p]))
+				return missing
 			}
 		}
 		return nil
 	})
+	const long = 10 * time.Second
+	if took := time.Since(began); took > long {
+		w.t.Logf("%s: after %v only the last of this was done: %v", what, took, missing)
+	}
 }
 
 // finish ends the producer when all that it has written is acknowledged, and waits until the group has read all of it and committed that.

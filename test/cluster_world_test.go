@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -68,7 +67,7 @@ func newFaultyWorld(t *testing.T) *faultyWorld {
 	t.Helper()
 	seed := testSeed(t)
 	w := &faultyWorld{t: t, random: rand.New(rand.NewPCG(seed, 0)), counts: map[string]int{}}
-	w.cluster = clusterPlan{dir: keptDir(t), doors: true, settings: []string{
+	w.cluster = clusterPlan{doors: true, settings: []string{
 		"min.insync.replicas=2", "transaction.state.log.num.partitions=3", "transaction.abort.timed.out.transaction.cleanup.interval.ms=1000",
 		"group.consumer.min.session.timeout.ms=6000", "group.consumer.session.timeout.ms=6000",
 		"group.consumer.min.heartbeat.interval.ms=500", "group.consumer.heartbeat.interval.ms=500",
@@ -77,26 +76,11 @@ func newFaultyWorld(t *testing.T) *faultyWorld {
 	w.stream = w.cluster.startStream()
 	w.copies = newCopyWorld(t, seed, strings.Join(w.cluster.seeds(), ","))
 	w.copies.history.StableWithin = worldRecovery
+	w.copies.backlog = 200 // clients are many here, and one waits for all of it in the end
 	w.copies.begin(clusterNodes, []string{"franz-go", "confluent-kafka", "aiokafka", "kafkajs"}, []string{"java", "franz"})
 	w.copies.job(javaCopies, "java", "java-1", toldConsumer)
 	w.copies.job(franzCopies, "franz-go", "franz-1", "GROUP_INSTANCE=franz-1")
 	return w
-}
-
-// keptDir is a folder that is there after a test that failed.
-func keptDir(t testing.TB) string {
-	t.Helper()
-	dir := must(os.MkdirTemp("", "raftsman-cluster-"))(t)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the nodes' logs and disks are kept in %s", dir)
-			return
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
 }
 
 // A harm is done to the world, and mended by mend.

@@ -30,10 +30,9 @@ import (
 
 const (
 	copyInput      = "copy-input"
-	copyPartitions = 3    // of the input and of each output
-	copyKeys       = 20   // that the records of the input have in turn
-	copyRate       = 10   // records in 50 ms
-	copyBacklog    = 3000 // records that the slowest group may be behind
+	copyPartitions = 3  // of the input and of each output
+	copyKeys       = 20 // that the records of the input have in turn
+	copyRate       = 10 // records in 50 ms
 )
 
 // copyWorld is a broker behind a proxy, or a cluster, jobs that copy a topic in transactions, readers that follow the copies, and what all
@@ -42,6 +41,7 @@ type copyWorld struct {
 	t         testing.TB
 	random    *rand.Rand
 	bootstrap string       // of all clients
+	backlog   int          // records that the slowest group may be behind
 	broker    *copyBroker  // nil of a cluster
 	proxy     *proxy.Proxy // nil of a cluster
 	adm       *kadm.Client
@@ -155,7 +155,7 @@ func startCopyWorld(t testing.TB, groups ...string) *copyWorld {
 // newCopyWorld is one without anything.
 func newCopyWorld(t testing.TB, seed uint64, bootstrap string) *copyWorld {
 	t.Helper()
-	w := &copyWorld{t: t, random: rand.New(rand.NewPCG(seed, 0)), bootstrap: bootstrap, offsets: map[string]map[anomaly.Partition]int64{}}
+	w := &copyWorld{t: t, random: rand.New(rand.NewPCG(seed, 0)), bootstrap: bootstrap, backlog: 3000, offsets: map[string]map[anomaly.Partition]int64{}}
 	w.history = anomaly.History{Input: map[string]int{}, InputEnds: map[anomaly.Partition]int64{}, StableWithin: 30 * time.Second}
 	return w
 }
@@ -339,7 +339,7 @@ func (w *copyWorld) produce(ctx context.Context) {
 		})
 		counts[key]++
 		for n%copyRate == 0 {
-			if <-tick.C; ctx.Err() != nil || n-w.leastCopied() < copyBacklog {
+			if <-tick.C; ctx.Err() != nil || n-w.leastCopied() < w.backlog {
 				break
 			}
 		}
