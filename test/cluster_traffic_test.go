@@ -174,22 +174,6 @@ func (w *clusterTraffic) saw(fetches kgo.Fetches) {
 	})
 }
 
-// step does something to a node and mends it. Clients go on after each of both.
-func (w *clusterTraffic) step(what string, node *clusterNode, fault, mend func(*clusterNode)) {
-	w.t.Helper()
-	began := time.Now()
-	since := func() time.Duration { return time.Since(began).Round(time.Millisecond) }
-	fault(node)
-	done := since()
-	w.goesOn(what)
-	going := since()
-	mend(node)
-	w.cluster.healed()
-	healed := since()
-	w.goesOn("after that: " + what)
-	w.t.Logf("%s: node %d, done after %v, clients went on by %v, healed by %v, clients went on by %v", what, node.id, done, going, healed, since())
-}
-
 // killAhead kills a leader after its followers have stood still for a while: what it alone has must not have been acknowledged.
 func (w *clusterTraffic) killAhead(leader *clusterNode) {
 	w.t.Helper()
@@ -231,7 +215,7 @@ func (w *clusterTraffic) end() {
 	w.finish()
 	w.cluster.stop()
 	for _, n := range w.cluster.nodes {
-		if n.broker {
+		if n.isBroker() {
 			w.check(n)
 		}
 	}

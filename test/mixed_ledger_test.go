@@ -14,7 +14,7 @@ import (
 // ledger is a topic that is written in transactions alone. Their ids are spread over all coordinators, and each transaction over all partitions,
 // so that brokers of each kind write the markers for those of the other.
 type ledger struct {
-	t       *testing.T
+	t       testing.TB
 	cluster *cluster
 	rounds  int
 	want    []string // what was committed in each partition, in order
