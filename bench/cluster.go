@@ -59,12 +59,11 @@ func failover(ctx context.Context, b *broker, _ float64) (map[string]float64, er
 		return nil, err
 	}
 	defer b.stop()
-	cl, err := b.client(impatient()...)
+	c, err := askedOf(b)
 	if err != nil {
 		return nil, err
 	}
-	defer cl.Close()
-	c := clusterOf{b, cl, kadm.NewClient(cl)}
+	defer c.client.Close()
 	if err := c.create(ctx, failoverTopic, partitions, "2"); err != nil {
 		return nil, err
 	}
@@ -203,6 +202,14 @@ type clusterOf struct {
 	admin  *kadm.Client
 }
 
+func askedOf(b *broker) (*clusterOf, error) {
+	cl, err := b.client(impatient()...)
+	if err != nil {
+		return nil, err
+	}
+	return &clusterOf{b, cl, kadm.NewClient(cl)}, nil
+}
+
 // create makes a topic with a replica on each node, unless it is there.
 func (c *clusterOf) create(ctx context.Context, topic string, count int32, minISR string) error {
 	if err := c.voting(ctx); err != nil {
@@ -312,12 +319,11 @@ func catchUp(bytes int) func(context.Context, *broker, float64) (map[string]floa
 			return nil, err
 		}
 		defer b.stop()
-		cl, err := b.client(impatient()...)
+		c, err := askedOf(b)
 		if err != nil {
 			return nil, err
 		}
-		defer cl.Close()
-		c := clusterOf{b, cl, kadm.NewClient(cl)}
+		defer c.client.Close()
 		if err := c.create(ctx, topic, partitions, "1"); err != nil {
 			return nil, err
 		}
@@ -362,12 +368,11 @@ func manyReplicas(count int32) func(context.Context, *broker, float64) (map[stri
 			return nil, err
 		}
 		defer b.stop()
-		cl, err := b.client(impatient()...)
+		c, err := askedOf(b)
 		if err != nil {
 			return nil, err
 		}
-		defer cl.Close()
-		c := clusterOf{b, cl, kadm.NewClient(cl)}
+		defer c.client.Close()
 		if err := c.voting(ctx); err != nil {
 			return nil, err
 		}

@@ -89,14 +89,12 @@ func TestClusterWithAFullDisk(t *testing.T) {
 	w.end()
 }
 
-// cluster is some nodes, of the shipped binary or of Apache Kafka.
+// cluster is some nodes of the shipped binary.
 type cluster struct {
-	t        testing.TB
-	nodes    []*clusterNode
-	network  *clusterNetwork // nil: the nodes connect to each other as they are
-	client   *kgo.Client     // asks, and neither produces nor consumes
-	patience []kgo.Opt       // of all clients
-	heals    time.Duration   // how long the cluster may take to be whole again
+	t       testing.TB
+	nodes   []*clusterNode
+	network *clusterNetwork // nil: the nodes connect to each other as they are
+	client  *kgo.Client     // asks, and neither produces nor consumes
 }
 
 // clusterNode is one of them, running or not.
@@ -109,8 +107,7 @@ type clusterNode struct {
 	dir        string
 	log        *os.File // all that it says
 	settings   []string
-	network    *clusterNetwork             // the cluster's
-	launch     func(*clusterNode) *process // starts the process
+	network    *clusterNetwork // the cluster's
 	process    *process
 }
 
@@ -155,7 +152,7 @@ func startCluster(t testing.TB) *cluster {
 
 func (p clusterPlan) start(t testing.TB) *cluster {
 	t.Helper()
-	c := &cluster{t: t, heals: atLast}
+	c := &cluster{t: t}
 	dir := keptDir(t)
 	if p.doors {
 		c.network = newClusterNetwork(t)
@@ -188,7 +185,6 @@ func (c *cluster) plan(p clusterPlan, dir string, id int32, roles string) {
 	first, second := fmt.Sprintf("127.0.0.1:%d", port), fmt.Sprintf("127.0.0.1:%d", port+1)
 	n := &clusterNode{
 		t: c.t, id: id, roles: roles, addr: first, dir: cmp.Or(p.dirs[id], filepath.Join(dir, fmt.Sprint("node-", id))), network: c.network,
-		launch: (*clusterNode).serve,
 	}
 	n.log = must(os.Create(filepath.Join(dir, fmt.Sprintf("node-%d.log", id))))(c.t)
 	c.t.Cleanup(func() { _ = n.log.Close() })
@@ -266,19 +262,13 @@ func (n *clusterNode) start() {
 	if n.network != nil {
 		n.network.admit(n.t, n.id)
 	}
-	n.process = n.launch(n)
-}
-
-// serve runs the shipped binary.
-func (n *clusterNode) serve() *process {
-	n.t.Helper()
 	args := []string{"serve", "--log-level", "info"}
 	for _, setting := range n.settings {
 		args = append(args, "--override", setting)
 	}
 	command := exec.Command(binary(n.t), args...)
 	command.Stderr = n.log
-	return startProcess(n.t, n.addr, command)
+	n.process = startProcess(n.t, n.addr, command)
 }
 
 func (n *clusterNode) kill() {
@@ -444,7 +434,7 @@ func (c *cluster) controller() *clusterNode {
 // healed waits until all controllers vote, and all brokers are in sync in all partitions, those of the groups' coordinators too.
 func (c *cluster) healed() {
 	c.t.Helper()
-	eventually(c.t, c.heals, "all controllers vote and have the quorum's log", func() error {
+	eventually(c.t, atLast, "all controllers vote and have the quorum's log", func() error {
 		q, err := c.quorum()
 		if err != nil {
 			return err
@@ -461,7 +451,7 @@ func (c *cluster) healed() {
 		}
 		return nil
 	})
-	eventually(c.t, c.heals, "all replicas are in sync", func() error {
+	eventually(c.t, atLast, "all replicas are in sync", func() error {
 		return c.ask(func(ctx context.Context, admin *kadm.Client) error {
 			topics, err := admin.ListTopicsWithInternal(ctx)
 			if err != nil {

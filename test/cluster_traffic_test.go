@@ -83,8 +83,7 @@ func (c *cluster) startTraffic() *clusterTraffic {
 	}
 	c.createTopic(clusterTopic, clusterPartitions)
 	seeds := c.seeds()
-	w.producer = clusterClient(c.t, seeds, append(slices.Clone(c.patience), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.MaxBufferedRecords(bufferedMax), kgo.ProducerLinger(0))...)
+	w.producer = clusterClient(c.t, seeds, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MaxBufferedRecords(bufferedMax), kgo.ProducerLinger(0))
 	ctx, cancel := context.WithCancel(c.t.Context())
 	w.stop = cancel
 	w.produced.Go(func() { w.produce(ctx) })
@@ -137,9 +136,9 @@ func (w *clusterTraffic) produce(ctx context.Context) {
 
 // consume starts a member of the group. It stays until the test ends.
 func (w *clusterTraffic) consume(seeds []string) {
-	client := clusterClient(w.t, seeds, append(slices.Clone(w.cluster.patience), kgo.ConsumerGroup(clusterGroup), kgo.ConsumeTopics(clusterTopic), kgo.SessionTimeout(10*time.Second),
+	client := clusterClient(w.t, seeds, kgo.ConsumerGroup(clusterGroup), kgo.ConsumeTopics(clusterTopic), kgo.SessionTimeout(10*time.Second),
 		kgo.HeartbeatInterval(time.Second), kgo.RebalanceTimeout(10*time.Second), kgo.AutoCommitInterval(200*time.Millisecond),
-		kgo.FetchMaxWait(500*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))...)
+		kgo.FetchMaxWait(500*time.Millisecond), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

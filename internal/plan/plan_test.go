@@ -5,48 +5,25 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/raftsman/raftsman/internal/kafka"
+	"github.com/raftsman/raftsman/internal/transcript"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scenarios in testdata give as what they want")
-
-// TestScenarios runs the transcripts in testdata: a cluster and a command, a line of four dashes, and the plan with what brokers have before
-// and after. Each block begins with no cluster. With -rewrite the answers are written anew, to be reviewed as a diff.
+// TestScenarios runs the transcripts in testdata: a cluster and a command, and the plan with what brokers have before and after. Each block
+// begins with no cluster.
 func TestScenarios(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scenarios: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out strings.Builder
-			for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
-				commands, want, _ := strings.Cut(block, "\n----")
-				want = strings.TrimPrefix(want, "\n")
-				got := play(t, commands)
-				if got != want && !*rewrite {
-					t.Errorf("%s\ngot\n%s\nwant\n%s", commands, got, want)
-				}
-				fmt.Fprintf(&out, "%s\n----\n%s\n\n", commands, got)
-			}
-			if *rewrite {
-				if err := os.WriteFile(file, []byte(strings.TrimSpace(out.String())+"\n"), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-		})
-	}
+	transcript.Run(t, func(t *testing.T) (command func(string), outcome func() string) {
+		var block []string
+		return func(line string) { block = append(block, line) }, func() string {
+			defer func() { block = nil }()
+			return play(t, block)
+		}
+	})
 }
 
 // play reads
@@ -55,14 +32,13 @@ func TestScenarios(t *testing.T) {
 //	topic t 1,2 2,3*300 3,1!1        replicas of each partition, with bytes and in-sync set where they are not 100 and all
 //
 // and one of: drain 3; drain-leaders 3; assign t [on=1,2] [factor=3]; rebalance [slack=0.1] [leaders] [only=t]
-func play(t *testing.T, commands string) string {
+func play(t *testing.T, commands []string) string {
 	t.Helper()
 	var c Cluster
 	var out strings.Builder
-	for line := range strings.Lines(commands) {
+	for _, line := range commands {
 		words := strings.Fields(line)
 		switch words[0] {
-		case "#":
 		case "broker":
 			c.Brokers = append(c.Brokers, Broker{
 				ID: ids(t, words[1])[0], Rack: option(words, "rack"), Down: slices.Contains(words, "down"), Cordoned: slices.Contains(words, "cordoned"),
